@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(here))
 from page import finish, machine, source, table  # noqa: E402
 
 PROGRAM = """
-import ctypes, json, sys, time, torch, torch.distributed as dist
+import json, sys, time, torch, torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 calls, pairs = map(int, sys.argv[1:])
 torch.set_num_threads(1)
@@ -27,10 +27,8 @@ x, op = torch.zeros(2), torch.ops._c10d_functional
 slackline = sys.modules["_slackline_gloo"]
 assert slackline.probe is not None and slackline.kernels
 below = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
-method = ctypes.pythonapi.PyInstanceMethod_New  # what a method of C++ is in its class
-method.restype, method.argtypes = ctypes.py_object, [ctypes.py_object]
 wrapped = [(place, name, vars(place)[name], vars(place)[name].__wrapped__) for place, name in ((dist, "all_reduce"), (c10d, "all_reduce"))]
-wrapped += [(kind, name, vars(kind)[name], method(vars(kind)[name].__wrapped__)) for kind, name in ((c10d.ProcessGroup, "allreduce"), (c10d.Work, "wait"))]
+wrapped += [method for method in slackline.methods if method[1] in ("allreduce", "wait")]
 
 def put(seen):  # the wrappers, or what they wrap
     for place, name, wrapper, real in wrapped:
@@ -119,8 +117,8 @@ def main():
     finish(arguments.write, "A call over Gloo", f"""`bench/probe/gloo.py`, {machine()}, load {os.getloadavg()[0]:.1f} at its end. Time of a call of
 `torch.distributed`, in us: for one rank the processor time of the calling thread, for two ranks the time of the first. {arguments.runs * arguments.pairs} pairs of
 {arguments.calls} calls each, with the wrappers and with the wrapped functions, one right after the other in one process ({arguments.runs} processes), in
-alternating order. The last two columns compare within pairs. Cells are the median and the middle half. The added time is Python: the wrapper,
-and two calls of the probe through ctypes (four if an operation is posted and then waited for).
+alternating order. The last two columns compare within pairs. Cells are the median and the middle half. The wrappers are functions
+of the probe. An operation that is posted and then waited for also takes calls of Python, and a functional one only those.
 
 {table(heads, rows)}""")
 

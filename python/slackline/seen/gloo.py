@@ -5,7 +5,8 @@ probe (src/notice/probe/reported_calls.h). It writes the call into its ring and 
 
 The wrapped methods are those of ProcessGroup, because all Python functions of torch.distributed end there. A function that waits
 itself (send, all_reduce without async_op, ...) is reported as one blocking call. Any other call is reported when it is posted and
-again when the program waits for its Work. The calls of DistributedDataParallel are made in C++ and pass through a forwarding group.
+again when the program waits for its Work. The wrappers are functions of the probe (src/notice/probe/reported_python.h), which calls
+begin() here for what is not simple. The calls of DistributedDataParallel are made in C++ and pass through a forwarding group.
 Functional collectives (DTensor, torch.compile) are made by C++ from the dispatcher and pass through forwarding kernels.
 Calls that cannot be recorded are noted for the watch's report (unseen).
 No call changes: arguments, results and exceptions are the program's.
@@ -19,7 +20,7 @@ import threading
 import types
 import weakref
 
-VERSION = 1  # of reported_calls.h
+VERSION = 2  # of reported_calls.h
 NONE, ANY_SOURCE = -1, -2
 TOKEN = os.urandom(8).hex()  # containers that share a folder may have equal process ids
 
@@ -50,34 +51,28 @@ OPERATORS = {
 
 
 class Probe:
-    """The functions of reported_calls.h. ctypes releases the interpreter's lock in each, so a held call stops only its own thread."""
+    """The functions of reported_calls.h and reported_python.h. All keep the interpreter's lock; a held call gives it up."""
 
     def __init__(self):
-        library = ctypes.CDLL(None)
-        number, pointer = ctypes.c_int, ctypes.c_void_p
+        library = ctypes.PyDLL(None)
+        number, pointer, thing = ctypes.c_int, ctypes.c_void_p, ctypes.py_object
         for name, result, arguments in (("version", number, ()), ("call", number, (ctypes.c_char_p,)), ("world", number, (number, number)),
                                         ("group", number, (ctypes.c_char_p, ctypes.POINTER(ctypes.c_int32), number)),
                                         ("begin", number, (number, number, number, number, ctypes.c_uint64)), ("end", pointer, (number,)),
-                                        ("wait", number, (pointer,)), ("waited", None, (pointer, number, number)), ("forget", None, (pointer,))):
+                                        ("wait", number, (pointer,)), ("waited", None, (pointer, number, number)), ("forget", None, (pointer,)),
+                                        ("pauses", None, (pointer, pointer)), ("python_start", number, (thing,) * 6), ("python_stop", None, ()),
+                                        ("python_method", thing, (thing, thing, number, number, ctypes.c_long)),
+                                        ("python_wait", thing, (thing,)), ("python_run", thing, ()), ("python_inside", number, ())):
             function = getattr(library, "sl_reported_" + name)
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
         if self.version() != VERSION:
             raise RuntimeError(f"the probe's interface has version {self.version()}, this package knows {VERSION}")
-
-
-class State:
-    __slots__ = ("blocking", "begun", "posted")
-
-    def __init__(self):
-        self.blocking = False  # inside a function that waits for its own call
-        self.begun = False  # that function has begun its call
-        self.posted = None  # requests of this backward pass that C++ will wait for
+        self.pauses(*(ctypes.cast(getattr(ctypes.pythonapi, name), pointer) for name in ("PyEval_SaveThread", "PyEval_RestoreThread")))
 
 
 class Thread(threading.local):
-    def __init__(self):
-        self.state = State()  # its attributes are found faster than those of a thread's own object
+    posted = None  # requests of this backward pass that C++ will wait for
 
 
 class Group:
@@ -85,11 +80,12 @@ class Group:
 
     def __init__(self, number, ranks):
         self.number, self.ranks, self.gloo = number, ranks, {}
-        self.forget = None  # the reference by whose end it leaves `by_id`
+        self.forget = None  # the reference by whose end it leaves `by_id` and `simple`
 
 
 class Request:
     """A posted call, which lives as long as its Work."""
+    __slots__ = ("handle", "senders", "waited", "forget")
 
     def __init__(self, handle, senders):
         self.handle, self.senders = handle, senders  # ranks of the group, for a receive from any source
@@ -109,8 +105,10 @@ calls = {}
 here = Thread()
 groups = weakref.WeakKeyDictionary()  # ProcessGroup -> Group, or None: not reported
 by_id = {}  # id of a living ProcessGroup that is reported -> Group: found faster
+simple = {}  # the same -> its number, if its calls on the processor's tensors go over Gloo
 alone = set()  # types of argument that are one tensor
-requests = weakref.WeakKeyDictionary()  # Work -> Request
+requests = {}  # id of a living Work -> Request
+methods = []  # of each wrapped method: class, name, wrapper, what it wraps
 results = {}  # storage of a functional collective's result -> Request, until the program waits for it
 kernels = []  # the library object that keeps them registered
 noted = set()
@@ -123,6 +121,7 @@ def give_up(error):
     """Prints an internal error once. The program continues without reports."""
     global probe
     if probe is not None:
+        probe.python_stop()
         probe = None
         print(f"slackline: calls over Gloo are no longer seen: {type(error).__name__}: {error}", file=sys.stderr)
         unseen(f"calls over Gloo after an internal error of slackline ({type(error).__name__}: {error})")
@@ -164,7 +163,7 @@ def enter(group):
     groups[group] = found
     if found is not None:
         by_id[id(group)] = found
-        found.forget = weakref.ref(group, lambda _, key=id(group): by_id.pop(key, None))
+        found.forget = weakref.ref(group, lambda _, key=id(group): (by_id.pop(key, None), simple.pop(key, None)))
     return found
 
 
@@ -218,26 +217,24 @@ def known_group(group):
     return known if known is not None or group in groups else enter(group)
 
 
-def begin(group, method, arguments, options, is_blocking):
-    """Reports the begin of a call. 1: end() must follow; 0: the call is not reported. Never raises."""
+def begin(method, arguments, options, is_blocking):
+    """Reports the begin of a call of a group, the first of `arguments`. 1: end() must follow; 0: the call is not reported. Never raises."""
     try:
-        known = by_id.get(id(group)) or known_group(group)
+        group, *arguments = arguments
+        options = options or {}
+        known = known_group(group)
         if known is None:
             return 0
         name, at, rooted = METHODS[method]
         given = () if at is None else arguments[at] if at < len(arguments) else list(options.values())
-        one = given[0] if type(given) is list and len(given) == 1 else None
-        if type(one) in alone and one.is_cpu and known.gloo.get("cpu"):
-            size = one.nbytes
-        else:
-            tensors = tensors_of(given, [])
-            size = sum(tensor.nbytes for tensor in tensors)
-            device = tensors[0].device if tensors else None
-            if not over_gloo(group, known, device):
-                return 0
-            if len(tensors) == 1 and tensors[0] is one and one.is_cpu:
-                alone.add(type(one))
-                known.gloo["cpu"] = True
+        tensors = tensors_of(given, [])
+        size = sum(tensor.nbytes for tensor in tensors)
+        if not over_gloo(group, known, tensors[0].device if tensors else None):
+            return 0
+        one = given[0] if type(given) is list and len(given) == 1 else given
+        if len(tensors) == 1 and tensors[0] is one and one.is_cpu:
+            alone.add(type(one))
+            simple[id(group)] = known.number
         peer = tag = NONE
         if method in ("send", "recv"):
             peer = known.ranks[arguments[1]]
@@ -253,30 +250,41 @@ def begin(group, method, arguments, options, is_blocking):
         return 0
 
 
-def post(group, work, method):
-    """Reports that the call has returned `work`, which is not yet complete."""
-    handle = loaded.end(1)
-    if handle is None:
-        return
-    if work is None:
-        loaded.forget(handle)
-        return
+def posted(method, arguments, work, handle):
+    """The call has returned `work`, which is not yet complete."""
+    request = Request(handle, None)
     try:
-        known = by_id[id(group)]
-        requests[work] = Request(handle, known.ranks if method == "recv_anysource" else None)
+        if method == "recv_anysource":
+            request.senders = by_id[id(arguments[0])].ranks
+        requests[id(work)] = request
+        request.forget = weakref.ref(work, lambda _, key=id(work): requests.pop(key, None))
     except Exception as error:
-        loaded.forget(handle)
+        requests.pop(id(work), None)
         give_up(error)
+    return 0
+
+
+def waited(request, work):
+    """The program has waited for `work`; returns the rank that sent it, if received from any source."""
+    request.waited = True
+    try:
+        return NONE if request.senders is None else request.senders[work._source_rank()]
+    except Exception:
+        return NONE
 
 
 def replace(kind, wraps):
     """Wraps methods of a C++ class: {name: wrap(name, method)}. A subclass in Python keeps the C++ methods that it does not
     override: C++ looks for an override in Python, and would mistake the wrapper, which calls C++, for one."""
+    bound = ctypes.pythonapi.PyInstanceMethod_New  # a method's place in a class of C++
+    bound.restype, bound.argtypes = ctypes.py_object, (ctypes.py_object,)
     replaced = {}
     for method, wrap in wraps.items():
         if method in vars(kind):
-            replaced[method] = wrap(method, getattr(kind, method)), vars(kind)[method]
-            setattr(kind, method, replaced[method][0])
+            real = getattr(kind, method)
+            replaced[method] = wrap(method, real), vars(kind)[method]
+            methods.append((kind, method, bound(replaced[method][0]), vars(kind)[method]))
+            setattr(kind, method, methods[-1][2])
 
     def keep(cls, **options):
         super(kind, cls).__init_subclass__(**options)
@@ -287,24 +295,10 @@ def replace(kind, wraps):
 
 
 def reports(method, real):
-    @functools.wraps(real)
-    def seen(self, *arguments, **options):
-        me = here.state
-        if probe is None or me.begun or not begin(self, method, arguments, options, me.blocking):
-            return real(self, *arguments, **options)
-        ended = False
-        try:
-            work = real(self, *arguments, **options)
-            if me.blocking:
-                me.begun = ended = True  # blocking() ends it
-            else:
-                ended = True
-                post(self, work, method)
-            return work
-        finally:
-            if not ended:
-                end(0)
-    return seen
+    """Wraps a method of ProcessGroup."""
+    name, at, rooted = METHODS[method]
+    asks = rooted or name in ("Send", "Recv")
+    return probe.python_method(real, method, *calls[name], -2 if asks else -1 if at is None else at)
 
 
 def end(ok):
@@ -313,49 +307,18 @@ def end(ok):
 
 
 def blocking(function, position):
-    """Wraps a function that waits itself unless its argument `async_op`, at `position`, is true; position None: it always waits."""
+    """Wraps a function that waits itself unless its argument `async_op`, at `position`, is true; position -1: it always waits. The
+    wrapper is a function of Python because torch.compile looks for one."""
+    run = probe.python_run()
+
     @functools.wraps(function)
     def seen(*arguments, **options):
-        if position is None:
-            later = False
-        else:
-            later = arguments[position] if len(arguments) > position else options.get("async_op", False)
-        me = here.state
-        if probe is None or me.begun or later or me.blocking:
-            return function(*arguments, **options)
-        me.blocking, ok = True, 0
-        try:
-            result = function(*arguments, **options)
-            ok = 1
-            return result
-        finally:
-            me.blocking = False
-            if me.begun:
-                me.begun = False
-                end(ok)
+        return run(function, position, arguments, options)
     return seen
 
 
 def waits(method, real):
-    @functools.wraps(real)
-    def wait(self, *arguments, **options):
-        request = None if probe is None or here.state.begun else requests.get(self)
-        if request is None or not loaded.wait(request.handle):
-            return real(self, *arguments, **options)
-        done, peer = 0, NONE
-        try:
-            result = real(self, *arguments, **options)
-            done = 1
-            request.waited = True
-            return result
-        finally:
-            if done and request.senders:
-                try:
-                    peer = request.senders[self._source_rank()]
-                except Exception:
-                    pass
-            loaded.waited(request.handle, done, peer)
-    return wait
+    return probe.python_wait(real)
 
 
 # ---- waits in C++ ----------------------------------------------------------------------------------------------------------
@@ -368,13 +331,13 @@ def settle_after_backward(work):
     if probe is None or work is None or torch._C._current_graph_task_id() == -1:
         return
     task = torch._C._current_graph_task_id()
-    if here.state.posted is not None and here.state.posted[0] == task:
-        here.state.posted[1].append(work)
+    if here.posted is not None and here.posted[0] == task:
+        here.posted[1].append(work)
         return
-    posted = here.state.posted = (task, [work])
+    posted = here.posted = (task, [work])
 
     def settle():
-        here.state.posted = None
+        here.posted = None
         for one in posted[1]:
             try:
                 one.wait()
@@ -383,7 +346,7 @@ def settle_after_backward(work):
     try:
         torch.autograd.Variable._execution_engine.queue_callback(settle)
     except RuntimeError:
-        here.state.posted = None
+        here.posted = None
 
 
 def futures(method, real):
@@ -391,7 +354,7 @@ def futures(method, real):
     @functools.wraps(real)
     def get_future(self, *arguments, **options):
         future = real(self, *arguments, **options)
-        if probe is not None and self in requests:
+        if probe is not None and id(self) in requests:
             settle_after_backward(self)
         return future
     return get_future
@@ -445,19 +408,15 @@ def see_ddp(distributed):
     @functools.wraps(real_broadcast)
     def broadcast(group, tensors, buffer_size, src=0):
         tensors = list(tensors)
-        if probe is None or here.state.begun or here.state.blocking:
+        if probe is None or probe.python_inside() or not begin("broadcast", (group, tensors, src), None, True):
             return real_broadcast(group, tensors, buffer_size, src)
-        here.state.blocking, ok = True, 0
-        reported = begin(group, "broadcast", (tensors, src), {}, True)
-        here.state.begun = bool(reported)
+        ok = 0
         try:
             result = real_broadcast(group, tensors, buffer_size, src)
             ok = 1
             return result
         finally:
-            here.state.blocking = here.state.begun = False
-            if reported:
-                end(ok)
+            end(ok)
     distributed._broadcast_coalesced = broadcast
 
 
@@ -504,7 +463,7 @@ def post_operator(result):
 def operator(name, real, below):
     """Wraps an operator. `real` releases the interpreter's lock while it runs, and continues to the kernel below this one."""
     def seen(*arguments, **options):
-        if probe is None or here.state.begun or here.state.blocking or options or not begin_operator(name, arguments):
+        if probe is None or probe.python_inside() or options or not begin_operator(name, arguments):
             return real.redispatch(below, *arguments, **options)
         ended = False
         try:
@@ -520,7 +479,7 @@ def operator(name, real, below):
 
 def waits_for_result(real, below):
     def seen(tensor):
-        request = results.pop(storage(tensor), None) if probe is not None and results and not here.state.begun else None
+        request = results.pop(storage(tensor), None) if probe is not None and results and not probe.python_inside() else None
         if request is None or not loaded.wait(request.handle):
             return real.redispatch(below, tensor)
         done = 0
@@ -591,10 +550,11 @@ def see_calls(module):
     if not hasattr(module, "ProcessGroup"):  # this PyTorch was built without distributed
         return
     for name in {name for name, _, _ in METHODS.values()}:
-        posted = "I" + name[0].lower() + name[1:]
-        calls[name] = loaded.call(b"gloo" + name.encode()), loaded.call(b"gloo" + posted.encode())
+        calls[name] = tuple(loaded.call(b"gloo" + word.encode()) for word in (name, "I" + name[0].lower() + name[1:]))
         if 0 in calls[name]:
             raise RuntimeError(f"the probe knows no gloo{name}")
+    if not loaded.python_start(simple, alone, requests, begin, posted, waited):
+        raise RuntimeError("the interpreter's functions are not found in its process")
     probe, ProcessGroup = loaded, module.ProcessGroup
     replace(ProcessGroup, {method: reports for method in METHODS})
     replace(module.Work, {"wait": waits, "get_future": futures})
@@ -604,7 +564,7 @@ def see_calls(module):
             if "async_op" in words:
                 setattr(module, name, blocking(function, words.index("async_op")))
     for name in ("send", "recv", "monitored_barrier"):
-        setattr(module, name, blocking(getattr(module, name), None))
+        setattr(module, name, blocking(getattr(module, name), -1))
     for name in ("init_process_group", "_new_group_with_tag", "split_group"):
         if hasattr(module, name):
             setattr(module, name, after(getattr(module, name), see_group))

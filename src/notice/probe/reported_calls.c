@@ -29,6 +29,8 @@ static struct {
     reported_group *_Atomic groups;
     int count, rank;
     sl_gate_channel *local;
+    void *(*release)(void); /* NULL: the caller holds no lock */
+    void (*take)(void *);
 } reported = {.lock = PTHREAD_MUTEX_INITIALIZER, .rank = -1};
 
 /* What this thread has begun. */
@@ -46,6 +48,11 @@ EXPORTED int sl_reported_version(void) {
 
 EXPORTED int sl_reported_call(const char *name) {
     return sl_call_of(name);
+}
+
+EXPORTED void sl_reported_pauses(void *(*release)(void), void (*take)(void *)) {
+    reported.take = take;
+    reported.release = release;
 }
 
 static void open_gate(int rank) {
@@ -129,14 +136,25 @@ static sl_gate_channel *channel_of(const reported_group *group, int call, int pe
     return sl_gate_channel_of(sl_probe_gate, &key);
 }
 
+/* Lets the announced call pass; the caller's lock is given up only if it must wait. */
+static void pass_gate(sl_gate_mode mode) {
+    if (sl_gate_try(under_way.caller, mode, 0))
+        return;
+    void *lock = reported.release ? reported.release() : NULL;
+    sl_gate_pass(under_way.caller, mode);
+    if (reported.release)
+        reported.take(lock);
+}
+
 static void pass(const reported_group *group, int call, int peer, int tag) {
     under_way.caller = sl_probe_gated();
     under_way.channel = NULL;
     if (!under_way.caller)
         return;
     under_way.channel = channel_of(group, call, peer, tag);
-    under_way.number = sl_gate_enter(under_way.caller, under_way.channel ? under_way.channel : reported.local,
-                                     under_way.posted ? SL_GATE_POST : SL_GATE_BLOCK);
+    under_way.number =
+        sl_gate_announce(under_way.caller, under_way.channel ? under_way.channel : reported.local);
+    pass_gate(under_way.posted ? SL_GATE_POST : SL_GATE_BLOCK);
 }
 
 EXPORTED int sl_reported_begin(int call, int number, int peer, int tag, uint64_t bytes) {
@@ -188,7 +206,7 @@ EXPORTED int sl_reported_wait(void *opaque) {
         sl_gate_announce(under_way.caller, reported.local);
         if (request->channel && !request->complete)
             sl_gate_need(under_way.caller, request->channel, request->number);
-        sl_gate_pass(under_way.caller, SL_GATE_BLOCK);
+        pass_gate(SL_GATE_BLOCK);
     }
     under_way.call = (sl_call){.kind = SL_RECORD_CALL,
                                .call = SL_CALL_glooWait,

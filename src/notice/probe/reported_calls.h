@@ -16,8 +16,12 @@
 #include <stdint.h>
 
 /** Version of this interface: a caller with another one stays inactive. */
-#define SL_REPORTED_VERSION 1
+#define SL_REPORTED_VERSION 2
 int sl_reported_version(void);
+
+/** Functions around a wait at the gate, for callers that hold a lock which others need meanwhile
+ * (PyEval_SaveThread and _RestoreThread); `take` gets what `release` returned. */
+void sl_reported_pauses(void *(*release)(void), void (*take)(void *));
 
 /** The number of a call ("glooAllreduce"); 0: unknown name. */
 int sl_reported_call(const char *name);

@@ -55,7 +55,7 @@ NOBODY = "0" * 16
 def rings_of(probe, rank):
     rings, environment = probe.environment()
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(rank)], capture_output=True, text=True, env=environment)
-    assert (done.returncode, done.stdout) == (0, "1 True 0 1\nTrue True\n"), done
+    assert (done.returncode, done.stdout) == (0, "2 True 0 1\nTrue True\n"), done
     assert done.stderr == "", done.stderr
     gates = [name for name in os.listdir(rings) if name.endswith(".gate")]
     assert len(gates) == 1, os.listdir(rings)
