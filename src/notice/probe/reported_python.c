@@ -155,7 +155,7 @@ static object *one_tensor(object *given) {
     return known == 1 ? given : NULL;
 }
 
-/* The bytes of a tensor of the processor; 0: it is another one's, or is not told. */
+/* The bytes of a tensor of the processor; 0: it is another one's, or is unknown. */
 static int bytes_of(object *tensor, uint64_t *bytes) {
     object *here = python.PyObject_GetAttr(tensor, python.is_cpu);
     int ours = here ? python.PyObject_IsTrue(here) : -1;

@@ -23,7 +23,7 @@ int sl_reported_python_start(sl_python_object *groups, sl_python_object *alone, 
 void sl_reported_python_stop(void);
 
 /** A wrapper of the method `real`; `name` is given to begin(). `blocking`, `posted`: numbers of the call.
- * `at`: position of the argument with the tensor, behind self; -1: it has none; -2: begin() is always asked.
+ * `at`: position of the argument with the tensor, after self; -1: it has none; -2: begin() is always asked.
  * NULL: with Python's error set. */
 sl_python_object *sl_reported_python_method(sl_python_object *real, sl_python_object *name, int blocking,
                                             int posted, long at);
