@@ -9,7 +9,7 @@
  * - A nonblocking collective is certain to move only when all members wait.
  *
  * What remains is the time of one of the transfers that the call waited for; several waits together show
- * which one (call_compare.c). */
+ * which one (pairs.h). */
 #pragma once
 
 #include "base/status.h"

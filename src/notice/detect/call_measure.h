@@ -1,5 +1,5 @@
 /* What is slow in a profile, before any suspect is named: ranks by their computing, groups by their
- * transfers. Internal to call_measure.c and call_compare.c. */
+ * transfers. Internal to call_measure.c and the files of call_verdict.h. */
 #pragma once
 
 #include "notice/detect/call_profile.h"

@@ -1,4 +1,4 @@
-/* Making profiles; call_measure.c and call_compare.c compare them. */
+/* Making profiles; the files of call_verdict.h compare them. */
 #include "notice/detect/call_profile.h"
 #include "base/memory.h"
 #include "notice/detect/awaited.h"

@@ -5,7 +5,7 @@
  * in most of the unexplained waiting is kept, its waits are explained, and so on (the greedy set cover). A
  * pair whose waits are all explained by others is their shadow. Two pairs that explain the same waits cannot
  * be distinguished. If no single link explains nearly all waits, but the links of exactly one rank do, that
- * rank's host is slow. Internal to call_compare.c. */
+ * rank's host is slow. Internal to the files of call_verdict.h. */
 #pragma once
 
 #include "notice/detect/call_measure.h"

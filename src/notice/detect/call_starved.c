@@ -1,0 +1,62 @@
+/* Processor time that a rank wanted and did not get: what others took from its computing. */
+#include "base/memory.h"
+#include "base/numbers.h"
+#include "notice/detect/call_verdict.h"
+
+#define BLURRED 0.05 /* of the window: with more blurred gaps, a rank's losses are not known */
+#define MS 1e6
+
+/* What is usual among the others, with which a rank is compared if it was not seen healthy. */
+static double others_starved(const sl_call_profile *now, int rank) {
+    double *share, usual = 0;
+    int count = 0;
+    if (sl_alloc(&share, (size_t)now->ranks, sizeof *share) != SL_OK)
+        return 1; /* nothing was taken from it, as far as is known */
+    for (int r = 0; r < now->ranks; r++)
+        if (r != rank && now->rank[r].starved >= 0)
+            share[count++] = now->rank[r].starved;
+    usual = count ? sl_median_of_numbers(share, count) : 0;
+    sl_free(share);
+    return usual;
+}
+
+double sl_call_profile_starved(const sl_call_profile *now, const sl_call_profile *healthy, int rank) {
+    if (rank < 0 || rank >= now->ranks || now->rank[rank].starved < 0)
+        return -1;
+    double before =
+        healthy && rank < healthy->ranks ? healthy->rank[rank].starved : others_starved(now, rank);
+    double more = now->rank[rank].starved - (before > 0 ? before : 0);
+    return more > 0 ? more : 0;
+}
+
+double sl_call_lost(const sl_call_comparison *c, int rank) {
+    const sl_call_measure *m = &c->rank[rank];
+    double starved = sl_call_profile_starved(c->now, c->healthy, rank), span = c->now->rank[rank].span;
+    double longer = m->excess > 0 && span > 0 ? m->excess / span : 0;
+    if (starved < 0 || !m->known || c->now->rank[rank].blurred > BLURRED * span)
+        return -1;
+    return starved < longer ? starved : longer;
+}
+
+sl_status sl_call_profile_weigh(const sl_call_profile *now, const sl_call_profile *healthy,
+                                int64_t clock_error, double *lost, int *transfers) {
+    sl_call_comparison c = {
+        .now = now, .healthy = healthy, .clock_error = (double)clock_error, .blurred = -1, .unmatched = -1};
+    sl_status status = sl_call_measure_all(&c);
+    *transfers = -1;
+    for (int r = 0; status == SL_OK && r < now->ranks; r++)
+        lost[r] = sl_call_lost(&c, r);
+    for (size_t g = 0; status == SL_OK && healthy && g < now->groups; g++)
+        if (c.group[g].known && *transfers < 1)
+            *transfers = c.group[g].slow;
+    SL_FREE(c.rank, c.group);
+    return status;
+}
+
+double sl_call_profile_taken(const sl_call_profile *now, const sl_call_profile *healthy,
+                             const sl_suspect *s) {
+    double longer = (s->measured - s->expected) * MS;
+    double starved =
+        s->component == SL_COMPONENT_DEVICE ? sl_call_profile_starved(now, healthy, s->rank) : -1;
+    return starved < 0 || longer <= 0 ? -1 : starved * now->rank[s->rank].span / longer;
+}
