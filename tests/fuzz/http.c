@@ -16,7 +16,7 @@
 #define TOKEN "0123456789abcdef"
 #define SECRET "what-only-those-with-the-token-see"
 #define EPOCH "eeeeeeee" /* in a request: the stream's own, as its messages' ids begin */
-#define QUIET (10 * SL_MS)
+#define QUIET (100 * SL_MS)
 
 static struct site {
     sl_loop *loop;

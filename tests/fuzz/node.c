@@ -144,48 +144,70 @@ static int write_program(int number, FILE *out) {
 
 #define TOKEN UINT64_C(0x1122334455667788)
 
+/* What a member sends first: it is taken from a connection. */
+static size_t first_message(uint8_t bytes[64]) {
+    sl_wire_address here;
+    int listener, file;
+    char why[128];
+    fuzz_must(sl_wire_listen("127.0.0.1", &here, &listener) == SL_OK);
+    sl_wire_connect(&here, &here, 1, TOKEN, 5, sl_now() + 10 * SL_SECOND, &file, why, sizeof why);
+    fuzz_must(file >= 0);
+    int made = accept(listener, NULL, NULL);
+    close(file);
+    ssize_t got, all = 0;
+    while ((got = recv(made, bytes + all, 64 - (size_t)all, 0)) > 0)
+        all += got;
+    close(made);
+    close(listener);
+    return (size_t)all;
+}
+
+static int connect_to(const struct sockaddr_un *at, int named, const uint8_t *data, size_t size) {
+    const struct sockaddr_un any = {.sun_family = AF_UNIX};
+    int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fuzz_must(!named || bind(file, (const struct sockaddr *)&any, sizeof any.sun_family) == 0);
+    fuzz_must(connect(file, (const struct sockaddr *)at, sizeof *at) == 0);
+    (void)!send(file, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(file, SHUT_WR);
+    return file;
+}
+
+/* A stranger, and then a member, so that nobody is waited for: only the member's socket has a name. */
 static int read_wire(const uint8_t *data, size_t size) {
     static int listener = -1;
     static struct sockaddr_un at = {.sun_family = AF_UNIX};
+    static uint8_t message[64];
+    static size_t length;
     int link = -1;
     char more[16];
     if (listener < 0) {
         snprintf(at.sun_path, sizeof at.sun_path, "%s/wire", place());
         listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         fuzz_must(bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 8) == 0);
+        length = first_message(message);
     }
-    int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    fuzz_must(connect(client, (struct sockaddr *)&at, sizeof at) == 0);
-    (void)!send(client, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-    shutdown(client, SHUT_WR);
-    int file = sl_wire_accept(listener, TOKEN, sl_now() + 2 * SL_MS, &link);
-    if (file >= 0) {
-        fuzz_must(size >= sizeof(uint64_t) && memmem(data, size, &(uint64_t){TOKEN}, sizeof(uint64_t)));
-        fuzz_must(sl_wire_receive(file, more, sizeof more, sl_now()) != 0 || size >= sizeof more);
+    int stranger = connect_to(&at, 0, data, size), member = connect_to(&at, 1, message, length);
+    int file = sl_wire_accept(listener, TOKEN, sl_now() + 20 * SL_SECOND, &link);
+    struct sockaddr_un who;
+    socklen_t named = sizeof who;
+    fuzz_must(file >= 0 && getpeername(file, (struct sockaddr *)&who, &named) == 0);
+    int accepted = named <= sizeof who.sun_family;
+    if (accepted) {
+        fuzz_must(memmem(data, size, &(uint64_t){TOKEN}, sizeof(uint64_t)));
+        fuzz_must(sl_wire_receive(file, more, sizeof more, sl_now() + SL_SECOND) != 0 || size >= sizeof more);
         close(file);
+        file = sl_wire_accept(listener, TOKEN, sl_now() + 20 * SL_SECOND, &link);
+        fuzz_must(file >= 0 && link == 5);
     }
-    close(client);
-    return file >= 0;
+    close(file);
+    close(stranger);
+    close(member);
+    return accepted;
 }
 
-/* As a member sends it: it is taken from a connection. */
 static int write_wire(int number, FILE *out) {
-    sl_wire_address here;
-    int listener, file;
-    char why[128], bytes[64];
-    if (number > 0)
-        return 0;
-    fuzz_must(sl_wire_listen("127.0.0.1", &here, &listener) == SL_OK);
-    sl_wire_connect(&here, &here, 1, TOKEN, 5, sl_now() + SL_SECOND, &file, why, sizeof why);
-    fuzz_must(file >= 0);
-    int made = accept(listener, NULL, NULL);
-    close(file);
-    ssize_t got, all = 0;
-    while (made >= 0 && (got = recv(made, bytes + all, sizeof bytes - (size_t)all, MSG_DONTWAIT)) > 0)
-        all += got;
-    close(made);
-    close(listener);
-    return fwrite(bytes, 1, (size_t)all, out) > 0;
+    uint8_t bytes[64];
+    return number == 0 && fwrite(bytes, 1, first_message(bytes), out) > 0;
 }
 
 /* ---- services of the job */

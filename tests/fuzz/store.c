@@ -108,7 +108,7 @@ static int read_log(sl_store *store) {
 static int list_jobs(void) {
     char **job;
     size_t count;
-    if (sl_store_jobs(server.url, "node:", 200 * SL_MS, &job, &count) != SL_OK)
+    if (sl_store_jobs(server.url, "node:", 5 * SL_SECOND, &job, &count) != SL_OK)
         return 0;
     for (size_t i = 0; i < count; i++)
         sl_free(job[i]);
@@ -124,7 +124,7 @@ static int read_answer(const uint8_t *data, size_t size) {
     size_t length;
     int done = 0;
     answer_with(data, size);
-    fuzz_must(sl_store_open(server.url, "job", 200 * SL_MS, &store) == SL_OK);
+    fuzz_must(sl_store_open(server.url, "job", 5 * SL_SECOND, &store) == SL_OK);
     if (request & 128)
         fuzz_must(sl_store_seal(store, KEY) == SL_OK);
     switch (request % 128 % 7) {
