@@ -19,12 +19,14 @@ static double middle_of(double *values, int count) {
     return values[(count - 1) / 2];
 }
 
-/* Load affects every device: if one runs at its healthy speed, there is none. */
-static int is_spared(const sl_comparing *c, const double *value, int devices, int first) {
+/* Load affects every device: there is no more of it than the one that shows least has; none if that runs at
+ * its healthy speed. */
+static double most_common(const sl_comparing *c, const double *value, int devices, int first) {
+    double least = INFINITY;
     for (int i = 0; i < devices && c->s->settled && c->ranks > 2; i++)
-        if (value[i] > NO_LESS && value[i] < 1 / NO_LESS && known_of(c, first + i) <= 1)
-            return 1;
-    return 0;
+        if (value[i] > NO_LESS && known_of(c, first + i) <= 1)
+            least = fmin(least, value[i]);
+    return least < 1 / NO_LESS ? 1 : least / NO_LESS;
 }
 
 /* Load taken for healthy has ended: at least two devices are not known to be slow; all of these take less. */
@@ -52,7 +54,8 @@ static double common_of(const sl_comparing *c, const double *value, int devices,
     }
     if (count < 2)
         return devices < 2 ? 1 : 0;
-    if (is_spared(c, value, devices, first))
+    double most = most_common(c, value, devices, first);
+    if (most <= 1)
         return 1;
     for (int i = 0, all = !well; i < devices && all; i++)
         if (value[i] > 0)
@@ -64,7 +67,7 @@ static double common_of(const sl_comparing *c, const double *value, int devices,
             double less = value[i] / known_of(c, first + i);
             room[count++] = fabs(log(less / others)) <= fabs(log(value[i] / others)) ? less : value[i];
         }
-    double common = middle_of(room, count);
+    double common = fmin(most, middle_of(room, count));
     return c->ranks == 1                           ? fmax(1, room[0])
            : can_be_less(c, value, devices, first) ? common
                                                    : fmax(1, common);
@@ -95,15 +98,20 @@ static int has_work(const sl_comparing *c, int replica, int row) {
     return found;
 }
 
-/* Time need not follow work along a line (attention): whether the latest rows exceed their known work by more
- * than healthy rows do. */
+static int exceeds_work(double common, double work) {
+    return work > 0 && common > NO_LOAD * fmax(1, work);
+}
+
+/* Time need not follow work along a line (attention): whether the latest rows that exceed their known work do
+ * so by more than healthy rows. */
 static int is_beyond_line(const sl_comparing *c, int kind) {
     sl_sums before = {0}, since = {0};
     int replica = c->first[kind], lately = c->rows[sl_comparing_latest(c)];
     for (int i = sl_history_oldest(c->s); i < c->s->rows; i++) {
         const sl_row *row = sl_history_row(c->s, i);
-        if (row->common[replica] > 0 && (i >= lately || !row->slow))
-            sl_sums_add(i < lately ? &before : &since, log(row->common[replica]));
+        double common = row->common[replica];
+        if (common > 0 && (i < lately ? !row->slow : exceeds_work(common, work_of(c, replica, i))))
+            sl_sums_add(i < lately ? &before : &since, log(common));
     }
     return !(before.count > 0) || sl_sums_errors(&before, &since) > SL_LOADS_ERRORS;
 }
@@ -117,7 +125,7 @@ static void limit_common(const sl_comparing *c) {
             double work = *common > 1 ? work_of(c, c->first[k], c->rows[i]) : 0;
             if (c->s->assumed && *common > 1 && !has_work(c, c->first[k], c->rows[i]))
                 *common = 1;
-            if (!(work > 0) || *common <= NO_LOAD * fmax(1, work))
+            if (!exceeds_work(*common, work))
                 continue;
             beyond = known ? beyond : is_beyond_line(c, k);
             known = 1;

@@ -17,6 +17,7 @@ typedef struct sl_comparing {
     int kinds, differing, well;      /* well: healthy replicas of simulations */
     int distinct[SL_ROWS], versions; /* of the rows */
     double *common; /* [kinds * count] common factor of all devices of a replica per row; 0: unknown */
+    double stretch[SL_ROWS]; /* [count] by how much load stretches messages of the replica at hand, per row */
 } sl_comparing;
 
 /* Values of the latest rows, at most `most`, in the order of rows. */

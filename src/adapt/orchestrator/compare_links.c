@@ -14,14 +14,42 @@ typedef struct link_pair {
     double last;                          /* of the last row of all; 0: not measured there */
 } link_pair;
 
-/* A message's time in a row, for usual work; if its work is unknown, load is assumed to stretch it like
- * ops. */
-static double message_time(const sl_comparing *c, const sl_usual *n, const sl_level *message, int replica,
-                           int i) {
-    double common = c->common[c->kind[replica] * c->count + i];
+static int is_suspected(const sl_history *s, int replica, int from, int to) {
+    for (int i = 0; i < s->suspected_links; i++)
+        if (s->suspected_link[i].replica == replica && s->suspected_link[i].from == from &&
+            s->suspected_link[i].to == to)
+            return 1;
+    return 0;
+}
+
+static sl_usual norm_of(const sl_comparing *c, int replica, int at) {
+    const sl_baseline *b = sl_history_baseline(c->s, replica);
+    return sl_comparing_norm(b->link ? &b->link[at] : NULL, b, b->same ? &b->same->link[at] : NULL);
+}
+
+/* By how much load stretches messages in a row if their work is unknown: as ops, unless all pairs of ranks
+ * without a suspicion show less, there and back together, which clocks do not change. */
+static double stretch_of(const sl_comparing *c, int replica, int i) {
+    double common = c->common[c->kind[replica] * c->count + i], most = 0;
+    const sl_measured *m = sl_history_row(c->s, c->rows[i])->replica[replica];
+    for (int at = 0; m && common > 1 && at < c->ranks * c->ranks; at++) {
+        int from = at / c->ranks, to = at % c->ranks, back = to * c->ranks + from;
+        if (from >= to || !m->link[at].count || !m->link[back].count ||
+            is_suspected(c->s, replica, from, to) || is_suspected(c->s, replica, to, from))
+            continue;
+        sl_usual n[2] = {norm_of(c, replica, at), norm_of(c, replica, back)};
+        int needed = sl_comparing_rows_needed(c);
+        if (n[0].rows >= needed && n[1].rows >= needed && n[0].time + n[1].time > 0)
+            most = fmax(most, (m->link[at].time + m->link[back].time) / (n[0].time + n[1].time));
+    }
+    return common > 1 && most > 0 ? fmin(common, fmax(1, most)) : fmax(1, common);
+}
+
+/* A message's time in a row, for usual work. */
+static double message_time(const sl_comparing *c, const sl_usual *n, const sl_level *message, int i) {
     if (n->work > 0 && message->work > 0)
         return sl_usual_time(n, message->time, message->work);
-    return common > 1 ? message->time / common : message->time;
+    return message->time / c->stretch[i];
 }
 
 static link_pair finish(const sl_comparing *c, const sl_usual *n, sl_latest *l, double last) {
@@ -37,8 +65,7 @@ static link_pair finish(const sl_comparing *c, const sl_usual *n, sl_latest *l, 
 }
 
 static link_pair compare_link(const sl_comparing *c, int replica, int at) {
-    const sl_baseline *b = sl_history_baseline(c->s, replica);
-    sl_usual n = sl_comparing_norm(b->link ? &b->link[at] : NULL, b, b->same ? &b->same->link[at] : NULL);
+    sl_usual n = norm_of(c, replica, at);
     sl_latest l = {.most = c->most};
     double last = 0;
     for (int i = c->count - 1, more = 1; i >= 0 && more; i--) {
@@ -46,21 +73,18 @@ static link_pair compare_link(const sl_comparing *c, int replica, int at) {
         if (!m || !m->link[at].count)
             continue;
         last = last > 0 ? last : m->link[at].count;
-        more = sl_latest_take(&l, i == c->count - 1, message_time(c, &n, &m->link[at], replica, i),
-                              m->link[at].time);
+        more = sl_latest_take(&l, i == c->count - 1, message_time(c, &n, &m->link[at], i), m->link[at].time);
     }
     return finish(c, &n, &l, last);
 }
 
 /* There and back in the same row: a clock difference cancels out. */
 static link_pair compare_round(const sl_comparing *c, int replica, int there, int back) {
-    const sl_baseline *b = sl_history_baseline(c->s, replica);
     const int ways[2] = {there, back};
     sl_usual n[2], round = {.rows = SL_HEALTHY_ROWS};
     sl_latest l = {.most = c->most};
     for (int way = 0; way < 2; way++) {
-        n[way] = sl_comparing_norm(b->link ? &b->link[ways[way]] : NULL, b,
-                                   b->same ? &b->same->link[ways[way]] : NULL);
+        n[way] = norm_of(c, replica, ways[way]);
         round.rows = n[way].rows < round.rows ? n[way].rows : round.rows;
         round.time += n[way].time;
         round.usual += n[way].usual;
@@ -72,7 +96,7 @@ static link_pair compare_round(const sl_comparing *c, int replica, int there, in
         if (!m || !(m->link[there].time > 0) || !(m->link[back].time > 0))
             continue; /* a message that seems to arrive before it was sent proves nothing */
         for (int way = 0; way < 2; way++)
-            sum += message_time(c, &n[way], &m->link[ways[way]], replica, i);
+            sum += message_time(c, &n[way], &m->link[ways[way]], i);
         more = sl_latest_take(&l, i == c->count - 1, sum, 0);
     }
     return finish(c, &round, &l, 0);
@@ -91,14 +115,6 @@ static link_pair compare_sum(const sl_comparing *c, int replica, int stage) {
                                   (double)m->problem.reduce[stage]);
     }
     return finish(c, &n, &l, 1);
-}
-
-static int is_suspected(const sl_history *s, int replica, int from, int to) {
-    for (int i = 0; i < s->suspected_links; i++)
-        if (s->suspected_link[i].replica == replica && s->suspected_link[i].from == from &&
-            s->suspected_link[i].to == to)
-            return 1;
-    return 0;
 }
 
 /* The smallest delay that counts, whatever the clocks show. */
@@ -152,6 +168,8 @@ static sl_status find_links_of(sl_comparing *c, int replica) {
     sl_slowness *out = c->out;
     const sl_problem *p = sl_comparing_shape(c, replica);
     int ranks = c->ranks;
+    for (int i = 0; i < c->count; i++)
+        c->stretch[i] = stretch_of(c, replica, i);
     for (int at = 0; at < ranks * ranks; at++) {
         if (!carries_messages(c, replica, at))
             continue;

@@ -79,7 +79,7 @@ static void number_version(sl_history *s, sl_row *row) {
 sl_status sl_history_add(sl_history *s, const sl_orchestrator_iteration *it) {
     sl_row *row = sl_history_row(s, s->rows);
     row->iteration = it->iteration;
-    row->slow = 0;
+    row->slow = row->named = 0;
     row->time = it->time;
     row->clock_error = it->clock_error;
     row->work = it->work > 0 ? it->work : max_work(it, s->replicas);
@@ -106,6 +106,14 @@ int sl_history_collect(const sl_history *s, int first, int last, int most, int h
         rows[i] = rows[n - 1 - i];
         rows[n - 1 - i] = swap;
     }
+    return n;
+}
+
+int sl_history_unnamed(const sl_history *s, int most, int *rows) {
+    int n = 0, all = sl_history_collect(s, 0, s->rows, most, 0, rows);
+    for (int i = 0; i < all; i++)
+        if (!s->row[rows[i] % SL_ROWS].named)
+            rows[n++] = rows[i];
     return n;
 }
 

@@ -33,6 +33,7 @@ typedef struct sl_baseline {
 
 typedef struct sl_row {
     int iteration, slow; /* slow: not used for the baseline */
+    int named;           /* a component was slow: not even if load turns out to be normal */
     int version;         /* rows of the same version have the same measurements of every replica */
     int complete;        /* every replica was measured */
     sl_time time, clock_error;
@@ -92,6 +93,8 @@ int sl_history_alike(const sl_history *series, const int *rows, int count, int r
 /** Numbers of the stored rows in [first, last), at most the last `most`, ascending; `healthy`: only healthy
  * ones. */
 int sl_history_collect(const sl_history *series, int first, int last, int most, int healthy, int *rows);
+/** The last `most` rows without those in which a component was slow; their number. */
+int sl_history_unnamed(const sl_history *series, int most, int *rows);
 /** Numbers of rows in [first, last) with a measured replica, at most the last `most`, ascending.
  * rows[SL_ROWS]. */
 int sl_history_latest(const sl_history *series, int first, int last, int most, int *rows);
@@ -106,7 +109,8 @@ void sl_history_clear(sl_history *series, int replica, int as);
 sl_status sl_baseline_make_room(const sl_problem *shape, sl_baseline *baseline);
 /** The layout changes from the next row on; healthy stays the same. */
 void sl_history_moved(sl_history *series);
-/** Makes the last `keep` rows the healthy ones, without any before them. */
+/** Makes the last `keep` rows, as far as no component was slow in them, the healthy ones, without any before
+ * them. Nothing changes if fewer than `hold` are left. */
 sl_status sl_history_renew(sl_history *series, int keep);
 
 /** A time converted to usual work. */

@@ -322,8 +322,10 @@ static void forget_replica(sl_baseline *b) {
 }
 
 sl_status sl_history_renew(sl_history *s, int keep) {
-    int rows[SL_ROWS], count = sl_history_collect(s, 0, s->rows, keep, 0, rows);
+    int rows[SL_ROWS], count = sl_history_unnamed(s, keep, rows);
     double most;
+    if (count < s->hold)
+        return SL_OK;
     for (int i = 0; i < count; i++)
         sl_history_row(s, rows[i])->slow = 0;
     SL_TRY(sl_history_learn(s)); /* old and new rows together show how time follows work */
@@ -331,7 +333,7 @@ sl_status sl_history_renew(sl_history *s, int keep) {
     s->renewed = 1;
     s->loads.since = s->rows - keep;
     for (int i = sl_history_oldest(s); i < s->rows; i++)
-        s->row[i % SL_ROWS].slow = i < s->rows - keep;
+        s->row[i % SL_ROWS].slow = i < s->rows - keep || s->row[i % SL_ROWS].named;
     for (int r = 0; r < s->replicas; r++) {
         divide_common(s, r, common_of(s, rows, count, r, &most));
         forget_replica(&s->healthy[r]);

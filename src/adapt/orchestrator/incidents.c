@@ -78,7 +78,7 @@ static sl_status leave_out_onset(sl_orchestrator *o) {
     int oldest = sl_history_oldest(&o->series), marked = 0;
     for (int i = o->series.rows - ONSET; i < o->series.rows; i++)
         if (i >= oldest && !sl_history_row(&o->series, i)->slow)
-            marked = sl_history_row(&o->series, i)->slow = 1;
+            marked = sl_history_row(&o->series, i)->slow = sl_history_row(&o->series, i)->named = 1;
     if (!marked)
         return SL_OK;
     SL_TRY(sl_history_learn(&o->series));

@@ -411,17 +411,19 @@ static sl_status report_load(sl_naming *n, sl_history *s, int count, const sl_gr
                               .after = median_ms(s, rows, count, 0)};
     SL_TRY(sl_compare(s, rows, count, 0, &n->comparison));
     saying words = {.c = &n->comparison, .load = grown->announced ? grown->times : 0, .out = &found};
-    if (n->comparison.slow_devices || n->comparison.slow_links || !say_load(&words))
+    int keep = grown->announced ? count : steady_rows(s);
+    if (n->comparison.slow_devices || n->comparison.slow_links ||
+        sl_history_unnamed(s, keep, rows) < s->hold || !say_load(&words))
         return SL_OK;
     *out = found;
     n->state = FINE;
-    return sl_history_renew(s, grown->announced ? count : steady_rows(s));
+    return sl_history_renew(s, keep);
 }
 
 static void mark_slow(sl_history *s, int first, int slow) {
     for (int i = first; i < s->rows; i++)
         if (i >= sl_history_oldest(s))
-            sl_history_row(s, i)->slow = slow;
+            sl_history_row(s, i)->slow = slow || sl_history_row(s, i)->named;
 }
 
 /* ---- onset, verdict, end ---- */

@@ -168,6 +168,9 @@ static sl_status load_case(sl_orchestrator *o, const json_t *saved) {
                    .healthy = v[6],
                    .announced = v[7],
                    .claimed = -1,
+                   .seen = 1, /* until measurements show that it is over */
+                   .streak = 1,
+                   .level = v[11],
                    .view = {.since = (int)v[8],
                             .verdict = v[9] > 0,
                             .stage = (int)v[10],

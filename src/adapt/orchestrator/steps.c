@@ -36,8 +36,8 @@ static int most_costly(const sl_orchestrator *o) {
 /* Rows with slow components do not count as healthy; the others update the healthy times. */
 static sl_status learn(sl_orchestrator *o) {
     sl_row *row = sl_history_row(&o->series, o->series.rows - 1);
-    int slow = sl_cases_any_seen(o) || sl_naming_is_slow(&o->naming);
-    if (slow) {
+    row->named = sl_cases_any_seen(o);
+    if (row->named || sl_naming_is_slow(&o->naming)) {
         row->slow = 1;
         return SL_OK;
     }

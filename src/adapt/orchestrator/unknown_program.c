@@ -343,7 +343,9 @@ static sl_status watch(sl_orchestrator *o, const sl_orchestrator_iteration *it, 
     SL_TRY(sl_history_add(&o->series, it));
     SL_TRY(sl_naming_step(&o->naming, &o->series, trouble, 0, 0, &result));
     sl_events_naming(o, &result);
-    sl_history_row(&o->series, o->series.rows - 1)->slow = trouble || sl_naming_is_slow(&o->naming);
+    sl_row *row = sl_history_row(&o->series, o->series.rows - 1);
+    row->named = reported;
+    row->slow = trouble || sl_naming_is_slow(&o->naming);
     SL_TRY(sl_history_learn(&o->series));
     *job = u->job;
     job->slow = reported || sl_naming_is_slow(&o->naming);

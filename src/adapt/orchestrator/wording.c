@@ -69,6 +69,17 @@ static void name_component(const sl_orchestrator *o, sl_event *e, const sl_case 
     name_replica(o, e, replica);
 }
 
+/* Who is meant by a position: of a slow device, the one of its tensor ranks that its incident names. */
+static int process_at(const sl_orchestrator *o, const sl_suspect *s, int rank, int replica) {
+    for (int i = 0; i < o->case_count && s->component == SL_COMPONENT_DEVICE; i++) {
+        const sl_case *c = &o->cases[i];
+        if (c->seen && c->cause == SL_CAUSE_DEVICE && c->rank == rank && c->replica == replica &&
+            c->view.part.kind == SL_PART_DEVICE)
+            return c->view.part.a;
+    }
+    return sl_cases_process(o, rank, replica);
+}
+
 /* Converts present positions to initial ones; a link whose ends were in two replicas keeps its name. */
 static void go_home(const sl_orchestrator *o, int *replica, sl_suspect *s) {
     const sl_job *job = &o->config.job;
@@ -76,7 +87,7 @@ static void go_home(const sl_orchestrator *o, int *replica, sl_suspect *s) {
     int home[3] = {-1, -1, -1}, common = -1;
     for (int i = 0; i < 3 && *replica >= 0; i++)
         if (*rank[i] >= 0) {
-            home[i] = sl_cases_process(o, *rank[i], *replica);
+            home[i] = process_at(o, s, *rank[i], *replica);
             if (common >= 0 && sl_job_replica(job, home[i]) != common)
                 return;
             common = sl_job_replica(job, home[i]);

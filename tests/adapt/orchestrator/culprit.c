@@ -44,9 +44,11 @@ static int touches(const driver *d, const job_fault *f, int a, int b) {
                (drive_met(d, f->a, b) && drive_met(d, f->b, a));
     if (f->kind == JOB_CARD)
         return drive_met(d, f->a, a) || drive_met(d, f->a, b);
-    for (int p = 0; p < drive_processes(d) && f->kind == JOB_HOST; p++)
-        if (job_same_host(&d->j, f->a, p) && (drive_met(d, p, a) || drive_met(d, p, b)))
-            return 1;
+    for (int p = 0; p < drive_processes(d); p++) /* what stays within the host is not slow */
+        for (int q = 0; q < drive_processes(d); q++)
+            if (drive_met(d, p, a) && drive_met(d, q, b) &&
+                job_same_host(&d->j, f->a, p) != job_same_host(&d->j, f->a, q))
+                return 1;
     return 0;
 }
 
@@ -110,23 +112,24 @@ int drive_explains_incident(const driver *d, const job_fault *f, const sl_incide
     return v->part.b >= 0 && touches(d, f, v->part.a, v->part.b);
 }
 
-/* An event's component at a place of one replica, as processes sit or sat. */
+/* An event's component at a place of one replica, as processes sit or sat: any of the tensor ranks there. */
 static int explains_place(const driver *d, const job_fault *f, const sl_event *e, const int *process,
                           int replica) {
     const sl_job *shape = &d->j.config.job;
     const char *sum = strstr(e->seen, "sum"), *named = strstr(e->seen, "stage ");
     int stage = sum && named ? atoi(named + strlen("stage ")) : -1;
+    int device = strstr(e->seen, "ops") || strstr(e->seen, "device"),
+        card = !device && strstr(e->seen, "card");
     if (stage >= 0 && stage < d->j.pipeline[0].stages)
         return explains_sum(d, f, process, sl_problem_rank(&d->j.pipeline[0], stage));
-    if (e->from >= 0 && e->to >= 0)
-        return touches(d, f, process[sl_job_position(shape, e->from, replica, 0)],
-                       process[sl_job_position(shape, e->to, replica, 0)]);
-    int at = process[sl_job_position(shape, e->rank, replica, 0)];
-    if (strstr(e->seen, "ops") || strstr(e->seen, "device"))
-        return explains_device(d, f, at);
-    if (strstr(e->seen, "card"))
-        return explains_card(d, f, at);
-    return explains_device(d, f, at) || explains_card(d, f, at);
+    for (int t = 0; t < shape->tensor; t++) {
+        int links = e->from >= 0 && e->to >= 0;
+        int at = process[sl_job_position(shape, links ? e->from : e->rank, replica, t)];
+        if (links ? touches(d, f, at, process[sl_job_position(shape, e->to, replica, t)])
+                  : (!card && explains_device(d, f, at)) || (!device && explains_card(d, f, at)))
+            return 1;
+    }
+    return 0;
 }
 
 /* A place may be meant as processes sit now, sat before the last change, or in the beginning. */

@@ -298,6 +298,15 @@ static int looks_like_work(const driver *d, const job_fault *f) {
     return drive_slows_devices(f) && !d->j.tells_ops;
 }
 
+/* What was slow when healthy was learnt, and is so no longer, can make up for a fault. */
+static int is_made_up_for(const driver *d, const job_fault *f) {
+    int made_up = drive_slows_devices(f), learnt = d->j.config.hold + d->j.warm_up;
+    for (int p = 0; p < drive_processes(d); p++)
+        if (p == f->a || (f->kind == JOB_HOST && job_same_host(&d->j, f->a, p)))
+            made_up &= job_slowness(&d->j, p, d->iteration, -1) <= job_slowness(&d->j, p, learnt, -1);
+    return made_up;
+}
+
 /* What each fault adds to the others under these plans and this layout; asked again when they change. */
 void drive_judge_costs(driver *d) {
     for (int i = 0; i < d->j.faults; i++)
@@ -305,7 +314,8 @@ void drive_judge_costs(driver *d) {
     for (int i = 0; i < d->j.faults && d->changed; i++) {
         const job_fault *f = &d->j.fault[i];
         int lasts = f->first <= d->iteration && d->iteration < f->until;
-        d->watch[i].costs = lasts && learnt_before(d, f) && share_of(d, i) >= d->options->cost;
+        d->watch[i].costs =
+            lasts && learnt_before(d, f) && !is_made_up_for(d, f) && share_of(d, i) >= d->options->cost;
     }
     d->changed = 0;
 }
@@ -341,6 +351,21 @@ void drive_judge_faults(driver *d, const job_iteration *m) {
     }
 }
 
+/* A plan is kept for a component that became slow again soon, four times as long as that lasted (ladder.h).
+ */
+static int may_recur(const driver *d) {
+    for (int i = 0; i < d->j.faults; i++)
+        for (int k = 0; k < d->j.faults; k++) {
+            const job_fault *f = &d->j.fault[i], *g = &d->j.fault[k];
+            int same = f->a == g->a || f->b == g->a || f->a == g->b,
+                lasted =
+                    f->until - f->first > g->until - g->first ? f->until - f->first : g->until - g->first;
+            if (i != k && same && f->until <= g->first && d->iteration - g->until <= 4 * lasted)
+                return 1;
+        }
+    return 0;
+}
+
 void drive_judge_end(driver *d) {
     int count;
     sl_orchestrator_incidents(d->o, &count);
@@ -353,7 +378,7 @@ void drive_judge_end(driver *d) {
         drive_violate(d, PROMISE_RELIEF, "%d incidents, troubled %d, after %d iterations without a fault",
                       count, sl_orchestrator_troubled(d->o), d->j.quiet);
     for (int r = 0; r < d->j.config.job.replicas; r++)
-        if (sl_orchestrator_adapted(d->o, r) && d->failed == 0 && !d->pending)
+        if (sl_orchestrator_adapted(d->o, r) && d->failed == 0 && !d->pending && !may_recur(d))
             drive_violate(d, PROMISE_RELIEF, "replica %d still runs '%s' after %d iterations without a fault",
                           r, sl_orchestrator_plan(d->o, r)->schedule, d->j.quiet);
 }
