@@ -11,6 +11,13 @@
 #define JOBS 300
 #endif
 
+/* Jobs that broke a promise before, each for a reason of its own: rows with a slow device became healthy when
+ * load did (1098, 5275); load was overestimated where half of the devices were slow (2137), or taken away
+ * when few rows were measured (3062); messages were taken for stretched by load (5409); a resumed job forgot
+ * what it suspected (5409); a verdict named the wrong one of two tensor ranks (5441). */
+static const uint64_t found[] = {1087, 1098, 2004, 2137, 3062, 5029, 5275, 5409, 5441};
+enum { FOUND = sizeof found / sizeof *found };
+
 static tally sum;
 static uint64_t current; /* seed, for what ends the program */
 
@@ -40,12 +47,13 @@ static void print_job(const job *j, const char *texts) {
         j->gaps, sl_to_ms(j->clock_error), j->tells_ops, texts);
 }
 
+/* Those that were found run with the default ones. */
 static void run_share(uint64_t seed, int jobs, int first, int step, tally *into) {
-    for (int i = first; i < jobs; i += step) {
+    for (int i = first; i < jobs + (getenv("SL_JOBS") ? 0 : FOUND); i += step) {
         job j;
         char *texts;
         drive_options options = drive_defaults();
-        current = seed + (uint64_t)i;
+        current = i < jobs ? seed + (uint64_t)i : found[i - jobs];
         job_draw(current, &j);
         options.twice = i % 8 == 0;
         drive(&j, &options, into, &texts);
