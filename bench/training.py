@@ -77,8 +77,8 @@ class Slackline:
             file.write(order)
         return json.loads(self.call("simulate", path, "--order", csv, "--format", "json"))
 
-    def train(self, problem, schedule=None, order=None, iterations=14, links=(), first=0, model=None, **keys):
-        """One run of `problem`'s shape and pace. `links` as for pipeline(), injected as faults from iteration `first`
+    def train(self, problem, schedule=None, order=None, plan=None, iterations=14, links=(), first=0, model=None, **keys):
+        """One run of `problem`'s shape and pace, with the order (CSV) or the plan if given. `links` as for pipeline(), injected as faults from iteration `first`
         on; `keys` go into the run file unchanged. Raises Unavailable if this build rejects the run file."""
         p = problem.keys
         stages = p["ranks"] * (1 if p["placement"] == "linear" else 2)
@@ -93,6 +93,11 @@ class Slackline:
             run["schedule"] = os.path.join(self.folder, "run-order.csv")
             with open(run["schedule"], "w") as file:
                 file.write(order)
+        if plan is not None:
+            run["schedule"] = os.path.join(self.folder, "run-plan.json")
+            with open(run["schedule"], "w") as file:
+                json.dump(plan, file)
+            run["parallel"]["parts"] = p.get("parts", 1)
         if links:
             run["faults"] = [{"iterations": [first, iterations], "link": [a, b], "latency_ms": latency,
                               **({"bandwidth_gbps": message_bytes(run) * 8 / (transfer * 1e6)} if transfer else {})}

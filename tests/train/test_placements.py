@@ -95,6 +95,12 @@ def test_placements_and_parts_keep_every_bit():
     with open(order, "w") as f:
         f.write(plan(problem, "--schedule", "zb-v", "--format", "csv"))
 
+    whole = os.path.join(folder, "whole.json")  # a plan with parts, which an order cannot express
+    with open(problem, "w") as f:
+        f.write("pipeline: {ranks: 4, microbatches: 6, parts: 2, times_ms: {F: 1, I: 1, W: 1}, links: {default: {latency_ms: 2}}}\n")
+    with open(whole, "w") as f:
+        f.write(plan(problem, "--schedule", "cross-ud-sub", "--format", "json"))
+
     loop = ["schedule=interleaved-1f1b", "parallel.placement=loop"]
     wave = ["parallel.placement=wave"]
     outs = compare("small", RUN, {
@@ -120,6 +126,7 @@ def test_placements_and_parts_keep_every_bit():
         "parts-2": ["parallel.pipeline=4", "schedule=cross-ud-sub", "parallel.parts=2"],
         "parts-3-batched": ["parallel.pipeline=4", "schedule=cross-ud-sub", "parallel.parts=3",
                             "communication=batched"],
+        "parts-2-plan": ["parallel.pipeline=4", "schedule=" + whole, "parallel.parts=2"],
         "parts-2-wave": ["parallel.pipeline=2", "schedule=zb-v", "parallel.parts=2"],
     })
     neighbours = {(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)}
@@ -128,6 +135,8 @@ def test_placements_and_parts_keep_every_bit():
     planned = json.loads(plan(os.path.join(outs["parts-2"], "profile.yaml"), "--schedule", "cross-ud-sub",
                               "--format", "json"))
     assert {op["part"] for op in planned["ops"] if op["op"] != "gather"} == {0, 1}, "profile.yaml lost the parts"
+    ran = json.load(open(os.path.join(outs["parts-2-plan"], "timeline.json")))
+    assert {event["args"]["part"] for event in ran["traceEvents"] if "part" in event.get("args", {})} == {0, 1}, "the plan's parts did not run"
     peak = json.load(open(os.path.join(outs["wave-4-memory"], "summary.json")))["memory_peak_bytes"]
     assert peak <= 9.0e6, f"{peak} bytes were used of 9.0e6"
 

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "plan/family/family.h"
 #include "plan/lower/written.h"
+#include "plan/search/plan_read.h"
 #include "run/arrange/exchange.h"
 #include "run/arrange/rank_state.h"
 #include "run/binding/reduce.h"
@@ -12,7 +13,8 @@
 
 static sl_status read_order(const char *file, const sl_problem *problem, sl_plan *plan) {
     sl_order order = {0};
-    SL_TRY(sl_order_read_csv(file, problem, &order));
+    SL_TRY(sl_run_is_plan(file) ? sl_plan_read_order(file, problem, &order)
+                                : sl_order_read_csv(file, problem, &order));
     sl_status status;
     SL_TRY_GOTO(out, status, sl_order_check_ascending(&order));
     SL_TRY_GOTO(out, status, sl_plan_of_order(problem, &order, "file", plan));

@@ -158,6 +158,8 @@ int sl_run_holder(const sl_run *run, sl_run_position position);
 /** The first global microbatch of a replica: its microbatches follow those of the replicas before it. */
 int sl_run_first_microbatch(const sl_run *run, int replica);
 
+/** Whether `schedule` is a file with a plan's JSON, rather than an order's CSV. */
+int sl_run_is_plan(const char *schedule);
 /** Ranks, stages, placement and parts of this run and the microbatches of a replica, without arrays: for
  * sl_problem_rank and similar functions. Nothing to free. */
 sl_problem sl_run_replica_shape(const sl_run *run, int replica);

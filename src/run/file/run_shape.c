@@ -103,6 +103,11 @@ static int is_file(const sl_run *run) {
     return strcmp(run->schedule, "auto") != 0 && !sl_family_find(run->schedule);
 }
 
+int sl_run_is_plan(const char *schedule) {
+    size_t length = strlen(schedule);
+    return length > 5 && strcmp(schedule + length - 5, ".json") == 0;
+}
+
 /* The first placement that the schedule's family is defined for; linear for those that take any. */
 static void choose_placement(const sl_document *document, sl_run *run) {
     const sl_family *family = sl_family_find(run->schedule);
@@ -180,9 +185,9 @@ static sl_status choose_split(const sl_document *document, sl_run *run) {
 static sl_status check_schedule(const sl_document *document, const sl_run *run, int replica) {
     const sl_family *family = sl_family_find(run->schedule);
     sl_problem shape = sl_run_replica_shape(run, replica);
-    if (run->parallel.parts > 1 && is_file(run))
+    if (run->parallel.parts > 1 && is_file(run) && !sl_run_is_plan(run->schedule))
         return sl_run_refuse(document, "parallel", "parts",
-                             "needs a planned schedule; the ops of a file are whole");
+                             "needs a planned schedule, or a plan's JSON; the ops of a CSV are whole");
     if ((int64_t)shape.stages * shape.microbatches * 3 * shape.parts > SL_MAX_OPS)
         return sl_run_refuse(document, "batch", "microbatches",
                              "times the stages and parts is more than the planner takes");

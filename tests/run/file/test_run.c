@@ -283,7 +283,7 @@ static void every_mistake_is_named_with_its_place(void **state) {
         {SHAPE("{pipeline: 6, placement: wave}"),
          "run.yaml:3: 'pipeline' makes 12 stages with placement wave, more than the model's 8 layers"},
         {SHAPE("{pipeline: 4, parts: 2}") "schedule: some/order.csv\n",
-         "run.yaml:3: 'parts' needs a planned schedule"},
+         "run.yaml:3: 'parts' needs a planned schedule, or a plan's JSON"},
         {SHAPE("{pipeline: 4, parts: 65}"), "'parts' must be from 1"},
         {SHAPE("{pipeline: 4, placement: wave}") "faults: [{iterations: [2, 4], link: [3, 0], latency_ms: "
                                                  "1}]\n",
