@@ -181,6 +181,22 @@ static int read_plan(const uint8_t *data, size_t size) {
     return status == SL_OK;
 }
 
+static int read_plan_order(const uint8_t *data, size_t size) {
+    sl_problem problem;
+    sl_plan plan;
+    sl_order order;
+    char *text = fuzz_text(data, size);
+    fuzz_small_plan(&problem, &plan);
+    sl_status status = sl_plan_parse_order("fuzz", text, size, &problem, &order);
+    if (status == SL_OK)
+        fuzz_must(sl_order_check(&problem, &order) == SL_OK);
+    sl_order_free(&order);
+    sl_plan_free(&plan);
+    sl_problem_free(&problem);
+    free(text);
+    return status == SL_OK;
+}
+
 static int write_plan(int number, FILE *out) {
     sl_problem problem;
     sl_plan plan;
@@ -367,6 +383,8 @@ const fuzz_reader fuzz_plans[] = {
      "SEND_F RECV_F SEND_B RECV_B UNSHARD RESHARD REDUCE_GRAD 0F0 1B1 0I0 0W0", read_order},
     {"plan", "sl_plan_read_json", NULL, write_plan,
      "format slackline-plan-1 ops messages collectives memory schedule start_ms end_ms", read_plan},
+    {"plan_order", "sl_plan_parse_order", NULL, write_plan,
+     "format slackline-plan-1 ops rank op stage microbatch part start_ms end_ms", read_plan_order},
     {"trace", "sl_trace_file_read sl_traced_feed sl_recover sl_scan_feed sl_label_read", NULL, write_trace,
      "traceEvents ph name cat pid tid ts dur args distributedInfo rank", read_trace},
     {"campaign", "sl_campaign_read", "examples/campaign.yaml", write_campaign,

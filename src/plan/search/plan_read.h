@@ -19,3 +19,6 @@ sl_status sl_plan_read_json(const char *file, const char *text, size_t size, sl_
  * SL_EINVAL names the file; regime fifo is refused, since its order of messages is in CSV only. Free with
  * sl_order_free. */
 sl_status sl_plan_read_order(const char *file, const sl_problem *problem, sl_order *order);
+/** The same from `size` bytes; `name` replaces the file in errors. */
+sl_status sl_plan_parse_order(const char *name, const char *text, size_t size, const sl_problem *problem,
+                              sl_order *order);

@@ -23,22 +23,30 @@ static sl_status take_ops(const char *file, const sl_timeline *t, const sl_probl
     return sl_error(SL_EINVAL, "%s: %s", file, why);
 }
 
-sl_status sl_plan_read_order(const char *file, const sl_problem *problem, sl_order *order) {
+sl_status sl_plan_parse_order(const char *name, const char *text, size_t size, const sl_problem *problem,
+                              sl_order *order) {
     sl_timeline timeline;
     sl_plan_memory memory;
-    char *text, schedule[SL_PLAN_NAME];
-    size_t size;
+    char schedule[SL_PLAN_NAME];
     *order = (sl_order){0};
     if (problem->communication == SL_FIFO)
         return sl_error(SL_EINVAL, "%s: with communication fifo, the order of messages counts: use csv-comms",
-                        file);
-    SL_TRY(sl_file_read_max(file, MAX_BYTES, &text, &size));
-    sl_status status = sl_plan_read_json(file, text, size, &timeline, &memory, schedule);
-    sl_free(text);
-    SL_THEN(status, take_ops(file, &timeline, problem, order));
+                        name);
+    sl_status status = sl_plan_read_json(name, text, size, &timeline, &memory, schedule);
+    SL_THEN(status, take_ops(name, &timeline, problem, order));
     sl_timeline_free(&timeline);
     sl_plan_memory_free(&memory);
     if (status != SL_OK)
         sl_order_free(order);
+    return status;
+}
+
+sl_status sl_plan_read_order(const char *file, const sl_problem *problem, sl_order *order) {
+    char *text;
+    size_t size;
+    *order = (sl_order){0};
+    SL_TRY(sl_file_read_max(file, MAX_BYTES, &text, &size));
+    sl_status status = sl_plan_parse_order(file, text, size, problem, order);
+    sl_free(text);
     return status;
 }
