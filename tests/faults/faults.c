@@ -7,7 +7,7 @@
  *   SL_FAULT_IN   names of the programs it happens in, separated by blanks; others are left alone
  *   SL_FAULT_LOG  a file that must not exist: made by the process whose call fails, so there is one in all
  *
- * `libslackline-faults.so --points` lists the points and their errors, as tests read them (faults.py). */
+ * sl_fault_points lists the points and their errors for the tests (faults.py). */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

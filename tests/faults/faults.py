@@ -1,5 +1,6 @@
 """Runs a program in which one call fails on purpose (faults.c), and tries the first calls of every point."""
 import ctypes
+import glob
 import os
 import subprocess
 import tempfile
@@ -56,18 +57,41 @@ def run(words, programs, fault=None, *, seconds=60, environment=None, folder=Non
         return Outcome(code, out, error, open(log).read() if os.path.exists(log) else "")
 
 
-def each(attempt, points=None, most=1000):
-    """Calls attempt(fault) for the first `most` calls of each point and error, until it returns an outcome in which none failed. Number of
-    faults, and what was wrong: attempt's second result."""
-    tried, wrong = 0, []
+def apart(factor):
+    """Of the calls that fail: the first SL_EACH (1) ones, then farther and farther apart."""
+    n, step = 0, 1
+    while True:
+        yield n
+        step = 1 if n + 1 < int(os.environ.get("SL_EACH", 1)) else factor * step
+        n += step
+
+
+def each(attempt, numbers):
+    """Calls attempt(fault) for the calls numbers() of each point and error, until it returns an outcome in which none failed. Number of faults,
+    of those that ended with an error, and what was wrong: attempt's second result. SL_FAULTS=POINT,... tries only these."""
+    tried, ended, wrong = 0, 0, []
+    chosen = os.environ["SL_FAULTS"].split(",") if "SL_FAULTS" in os.environ else POINTS
     for point, errors in POINTS.items():
-        for error in errors if points is None or point in points else []:
-            for n in range(most):
+        for error in errors if point in chosen else []:
+            for n in numbers():
                 outcome, complaint = attempt((point, error, n))
                 if not outcome.failed:
                     break
                 tried += 1
+                ended += outcome.code != 0
                 complaint = outcome.complaints() or complaint
                 if complaint:
                     wrong.append(f"{point} {error} {n} ({outcome.failed.strip()}): {complaint}")
-    return tried, wrong
+    return tried, ended, wrong
+
+
+def left(out):
+    """Processes and shared memory that name a folder."""
+    def names(pid):
+        try:
+            with open(f"/proc/{pid}/stat") as stat, open(f"/proc/{pid}/cmdline") as words:
+                return stat.read().rpartition(")")[2].split()[0] not in "XZ" and out in words.read()
+        except OSError:
+            return False
+    return [pid for pid in filter(str.isdigit, os.listdir("/proc")) if names(pid)] + \
+        [path for path in glob.glob("/dev/shm/slackline-*/owner") if out in open(path).read()]

@@ -87,11 +87,7 @@ static int write_timeline(int number, FILE *out) {
 
 static const char *place(void) {
     static char folder[64];
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "/dev/shm/slackline-fuzz-XXXXXX");
-        fuzz_must(mkdtemp(folder));
-    }
-    return folder;
+    return fuzz_place(folder);
 }
 
 static void name_file(sl_folder_file file, char path[128]) {

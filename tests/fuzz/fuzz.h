@@ -44,6 +44,8 @@ char *fuzz_text(const uint8_t *data, size_t size);
 int fuzz_file(const uint8_t *data, size_t size, char path[64]);
 /** An unsigned number of `bytes` bytes off the front; missing bytes are 0. */
 uint64_t fuzz_take(const uint8_t **data, size_t *size, int bytes);
+/** Makes a folder in memory, once: its name, in `folder`, which begins empty. */
+const char *fuzz_place(char folder[64]);
 /** Writes all of `text`. */
 int fuzz_say(FILE *out, const char *text);
 

@@ -22,11 +22,7 @@
 
 static const char *place(void) {
     static char folder[64];
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "/dev/shm/slackline-fuzz-XXXXXX");
-        fuzz_must(mkdtemp(folder));
-    }
-    return folder;
+    return fuzz_place(folder);
 }
 
 static const sl_process_id process = {.id = 77, .pid = 5};

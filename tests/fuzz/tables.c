@@ -93,3 +93,11 @@ int fuzz_say(FILE *out, const char *text) {
     fputs(text, out);
     return 1;
 }
+
+const char *fuzz_place(char folder[64]) {
+    if (!folder[0]) {
+        snprintf(folder, 64, "/dev/shm/slackline-fuzz-XXXXXX");
+        fuzz_must(mkdtemp(folder));
+    }
+    return folder;
+}

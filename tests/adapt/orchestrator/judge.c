@@ -357,7 +357,8 @@ static int may_recur(const driver *d) {
     for (int i = 0; i < d->j.faults; i++)
         for (int k = 0; k < d->j.faults; k++) {
             const job_fault *f = &d->j.fault[i], *g = &d->j.fault[k];
-            int same = f->a == g->a || f->b == g->a || f->a == g->b,
+            int same =
+                    f->kind == g->kind && ((f->a == g->a && f->b == g->b) || (f->a == g->b && f->b == g->a)),
                 lasted =
                     f->until - f->first > g->until - g->first ? f->until - f->first : g->until - g->first;
             if (i != k && same && f->until <= g->first && d->iteration - g->until <= 4 * lasted)

@@ -19,13 +19,19 @@ static void write_text(const char *text, size_t size) {
     assert_int_equal(fclose(f), 0);
 }
 
-static sl_problem cut(int ranks, int microbatches, int parts) {
+static sl_problem shape(int ranks, int stages, int microbatches, sl_placement placement) {
     sl_problem p;
-    assert_ok(sl_problem_make(ranks, ranks, microbatches, &p));
-    for (int s = 0; s < ranks; s++) {
+    assert_ok(sl_problem_make(ranks, stages, microbatches, &p));
+    p.placement = placement;
+    for (int s = 0; s < stages; s++) {
         p.time[SL_F][s] = p.time[SL_I][s] = p.time[SL_W][s] = 8 * SL_MS;
         p.time[SL_B][s] = 16 * SL_MS;
     }
+    return p;
+}
+
+static sl_problem cut(int ranks, int microbatches, int parts) {
+    sl_problem p = shape(ranks, ranks, microbatches, SL_LINEAR);
     p.parts = parts;
     return p;
 }
@@ -45,11 +51,16 @@ static void write_plan(const sl_problem *p, const char *schedule, sl_plan *plan)
 static void a_plan_is_read_as_it_was(void **state) {
     (void)state;
     static const struct {
-        int ranks, microbatches, parts;
+        int ranks, stages, microbatches, parts;
+        sl_placement placement;
         const char *schedule;
-    } tries[] = {{4, 8, 1, "1f1b"}, {3, 5, 1, "zb-h2"}, {4, 6, 2, "cross-ud-sub"}, {5, 7, 4, "cross-ud-sub"}};
+    } tries[] = {{4, 4, 8, 1, SL_LINEAR, "1f1b"},           {3, 3, 5, 1, SL_LINEAR, "zb-h2"},
+                 {4, 4, 6, 2, SL_LINEAR, "cross-ud-sub"},   {5, 5, 7, 4, SL_LINEAR, "cross-ud-sub"},
+                 {4, 8, 8, 1, SL_LOOP, "interleaved-1f1b"}, {4, 8, 9, 1, SL_WAVE, "zb-v"},
+                 {2, 4, 6, 1, SL_WAVE, "dualpipe-v"},       {4, 8, 8, 1, SL_BIDIRECTIONAL, "chimera"}};
     for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
-        sl_problem p = cut(tries[i].ranks, tries[i].microbatches, tries[i].parts);
+        sl_problem p = shape(tries[i].ranks, tries[i].stages, tries[i].microbatches, tries[i].placement);
+        p.parts = tries[i].parts;
         sl_plan plan, again;
         sl_order order;
         write_plan(&p, tries[i].schedule, &plan);
