@@ -1,5 +1,6 @@
 """What the tests of PyTorch scripts over Gloo under watch share: seen_program.py started alone and watched, and what came of it.
 Imported first: it goes on under .venv's Python."""
+import functools
 import os
 import re
 import subprocess
@@ -9,9 +10,9 @@ from runner import folder, require
 import venv_torch  # noqa: F401
 import package  # noqa: F401  finds the package of this tree
 import slackline
+from forked_ranks import ForkedRanks
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seen_program.py")
-FORKED = os.path.join(os.path.dirname(venv_torch.__file__), "forked_ranks.py")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 require("slackline", "libslackline_probe.so", "redis-server")
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -21,9 +22,9 @@ def torchrun(ranks, *words):
     return [*TORCHRUN, "--standalone", "--nproc-per-node", str(ranks), PROGRAM, *words]
 
 
-def forked(ranks, *words, program=PROGRAM):
-    """As torchrun starts it, in less time."""
-    return [sys.executable, FORKED, str(ranks), "torch.distributed", program, *words]
+@functools.lru_cache(maxsize=None)
+def forked_ranks():
+    return ForkedRanks(sys.executable, "torch.distributed")
 
 
 def told(text):
@@ -40,9 +41,10 @@ def watch(name, words, *options, **environment):
         return seen, told(file.read())
 
 
-def alone(words, **environment):
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **environment}, timeout=300, stdin=subprocess.DEVNULL)
-    return done.returncode, told(done.stdout)
+def alone(ranks, *words, program=PROGRAM, **environment):
+    """A program without watching: its exit code as torchrun's, and what its ranks printed."""
+    code, output = forked_ranks().run(ranks, program, *words, **environment)
+    return code, told(output)
 
 
 def errors(name):

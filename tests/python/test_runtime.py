@@ -3,13 +3,14 @@
 1F1B (one stage a rank) or of the model in sequence (two), for fixed, searched and adapted plans; every rank runs the first
 one's plan; what does not fit is refused on every rank."""
 import os
-import subprocess
 import sys
 import traceback
 from datetime import timedelta
 
 from runner import expect, folder, missing, source
 import venv_torch  # noqa: F401  continues under .venv's Python
+from environments import variables
+from forked_ranks import ForkedRanks
 from package import EXAMPLE, python
 
 import torch
@@ -263,7 +264,7 @@ def rank_main(rank, store, results):
 
 
 def test_plans_train_as_pytorchs_own_schedules():
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # each has imported PyTorch
     results = context.SimpleQueue()
     ranks = [context.Process(target=rank_main, args=(rank, os.path.join(folder, "store"), results)) for rank in range(4)]
     for process in ranks:
@@ -281,11 +282,11 @@ def test_plans_train_as_pytorchs_own_schedules():
 
 
 def test_the_example_prints_every_row_and_the_same_losses():
-    done = subprocess.run([sys.executable, os.path.join(source, "examples", "python", "slow_link.py"), "--op-ms", "2", "--delay-ms", "12",
-                           "--microbatches", "6", "--iterations", "2"], capture_output=True, text=True, timeout=200,
-                          env={**os.environ, "PYTHONPATH": os.path.join(source, "python")})
-    expect(done.returncode == 0 and done.stdout.count(" ms ") == 8 and "apart" in done.stdout, f"the example: {done.stdout}{done.stderr}")
-    print(done.stdout)
+    ranks = ForkedRanks(sys.executable, env=variables())
+    code, output = ranks.run(0, os.path.join(source, "tests", "torch", "forked_spawn.py"), os.path.join(source, "examples", "python", "slow_link.py"),
+                             "--op-ms", "2", "--delay-ms", "12", "--microbatches", "6", "--iterations", "2")
+    expect(code == 0 and output.count(" ms ") == 8 and "apart" in output, f"the example: {output}")
+    print(output)
 
 
 def test_without_pytorch_a_schedule_is_an_error():

@@ -7,7 +7,7 @@ import sys
 
 sys.dont_write_bytecode = True
 from runner import build, expect, source
-from seeing import PROGRAM, alone, forked, told  # goes on under .venv's Python
+from seeing import PROGRAM, alone, told  # goes on under .venv's Python
 from holding import Ranks, hold_run, seed
 from probing import Probe
 
@@ -26,7 +26,7 @@ def held_again_and_again(what, iterations, holds):
 
     def started(environment):
         return Ranks(words, 4, {**environment, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())})
-    plain = alone(forked(4, what, str(iterations)))
+    plain = alone(4, what, str(iterations))
     expect(plain[0] == 0 and len(plain[1]) == 4, f"{what}: {plain}")
     with Probe(build) as probe:
         rings, environment = probe.environment()

@@ -5,7 +5,7 @@ import sys
 
 sys.dont_write_bytecode = True
 from runner import expect
-from seeing import PROGRAM, alone, errors, forked, torchrun, watch  # goes on under .venv's Python
+from seeing import PROGRAM, alone, errors, torchrun, watch  # goes on under .venv's Python
 
 TRIES = 2  # of naming: a machine that stutters while it is measured may blur one
 
@@ -20,7 +20,7 @@ def named(seen):
 
 
 def a_slow_rank(what, iterations, words, code):
-    plain = alone(forked(4, what, str(iterations)))  # no rank is slow, which changes no result
+    plain = alone(4, what, str(iterations))  # no rank is slow, which changes no result
     for turn in range(TRIES):
         name = f"{what}-{turn}"
         seen, printed = watch(name, words, SLOW="2", EXIT="5")

@@ -7,7 +7,7 @@ import sys
 
 sys.dont_write_bytecode = True
 from runner import expect, folder
-from seeing import TORCHRUN, alone, errors, forked, watch  # goes on under .venv's Python
+from seeing import TORCHRUN, alone, errors, watch  # goes on under .venv's Python
 
 import csv
 import glob
@@ -44,7 +44,7 @@ def logged(name, rank):
 
 
 def test_every_part_is_seen():
-    plain = alone(forked(4, *PARTS, program=PROGRAM), EXIT="3", MEET=os.path.join(folder, "alone.store"))
+    plain = alone(4, *PARTS, program=PROGRAM, EXIT="3", MEET=os.path.join(folder, "alone.store"))
     seen, printed = watch("today", two_torchruns(*PARTS), "--record", EXIT="3", MEET=os.path.join(folder, "watched.store"))
     expect(len(plain[1]) == 4 and not any("wrong" in line for line in plain[1]), f"without watching: {plain}")
     expect(printed == plain[1], f"{printed}, without watching {plain[1]}\n{errors('today')}")
@@ -65,7 +65,7 @@ def test_every_part_is_seen():
 
 def test_what_is_not_seen_is_said():
     words = [*TORCHRUN, "--standalone", "--nproc-per-node", "2", PROGRAM, "not_waited_for"]
-    plain, (seen, printed) = alone(forked(2, "not_waited_for", program=PROGRAM)), watch("unseen", words)
+    plain, (seen, printed) = alone(2, "not_waited_for", program=PROGRAM), watch("unseen", words)
     expect(seen.exit_code == plain[0] == 0 and printed == plain[1] and len(printed) == 2, f"{printed}, {plain}\n{errors('unseen')}")
     notes = [text for text in seen.report["notes"] if text.startswith("not seen in 2 processes: ")]
     expect(any("Work was never waited for" in text for text in notes), f"{seen.report['notes']}")

@@ -140,6 +140,6 @@ def main(rank, names):
 
 
 if __name__ == "__main__":
-    os.environ.update(DS_ACCELERATOR="cpu", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     import deepspeed  # noqa: F401  once for all ranks
     multiprocessing.start_processes(main, (sys.argv[1:],), nprocs=RANKS, start_method="fork")

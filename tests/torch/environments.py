@@ -52,12 +52,16 @@ def environment(name):
     return python
 
 
-def run(python, *command, seconds=400, path=""):
-    """(exit code, output) of a Python program with slackline's package and library, and a further folder of modules. It is ended with all its processes."""
-    paths = os.pathsep.join([*(os.path.join(source, *one) for one in (("python",), ("examples", "python"), ("tests", "torch"))), *([path] if path else [])])
-    process = subprocess.Popen([python, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-                               env={**os.environ, "PYTHONPATH": paths, "SLACKLINE_LIBRARY": os.path.join(build, "libslackline.so"),
-                                    "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"})
+def variables(*path):
+    """Of a program that uses slackline's package and library, and the modules of further folders."""
+    paths = [os.path.join(source, *one) for one in (("python",), ("examples", "python"), ("tests", "torch"))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, *path]), "SLACKLINE_LIBRARY": os.path.join(build, "libslackline.so"),
+            "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"}
+
+
+def run(python, *command, seconds=400, path=()):
+    """(exit code, output) of a Python program. It is ended with all its processes."""
+    process = subprocess.Popen([python, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=variables(*path))
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

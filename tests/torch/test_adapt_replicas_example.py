@@ -5,16 +5,18 @@ import os
 import re
 import sys
 
-from environments import run
+from environments import variables
+from forked_ranks import ForkedRanks
 from runner import expect, source
 import venv_torch  # noqa: F401  skips without PyTorch
 
+ranks = ForkedRanks(sys.executable, "torch.distributed.fsdp", env=variables())
 LINE = r"^adapted, {} +[\d.]+ ms, microbatches (.*)$"
 
 
 def shown(*words):
     """The numbers of microbatches of the replicas while one is slow, and after it has recovered."""
-    code, output = run(sys.executable, os.path.join(source, "examples", "python", "replicas.py"), *words)
+    code, output = ranks.run(0, os.path.join(source, "tests", "torch", "forked_spawn.py"), os.path.join(source, "examples", "python", "replicas.py"), *words)
     expect(code == 0 and "each sample once per epoch" in output, f"{words}: exit {code}\n{output}")
     apart = re.search(r"mean losses at most (\S+) apart", output)
     expect(apart and float(apart[1]) <= 1e-9, f"{words}: {output}")

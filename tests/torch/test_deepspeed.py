@@ -6,17 +6,17 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-from environments import environment, run
+from environments import environment, variables
+from forked_ranks import ForkedRanks
 from runner import expect, source
 
-python = environment("deepspeed")
+ranks = ForkedRanks(environment("deepspeed"), "deepspeed", env={**variables(), "DS_ACCELERATOR": "cpu"})
 STEPS = ["--onset", "14", "--relief", "30", "--steps", "46"]
 
 
 def example(*words):
     """Its losses, (healthy, slow, recovered) ms per step, the number of changes of order, and the output."""
-    code, output = run(python, os.path.join(source, "tests", "torch", "forked_ranks.py"), "4", "deepspeed",
-                       os.path.join(source, "examples", "python", "deepspeed_adapt.py"), *STEPS, *words)
+    code, output = ranks.run(4, os.path.join(source, "examples", "python", "deepspeed_adapt.py"), *STEPS, *words)
     expect(code == 0, f"the example failed with {words}")
     last = re.search(r"(\d+) ms per step, (\d+) ms over the slow link, (\d+) ms after it recovered; (\d+) changes", output)
     return re.findall(r"^step \d+: \d+ ms, loss (\S+)", output, re.M), [int(last[at]) for at in (1, 2, 3)] if last else [0, 0, 0], int(last[4]) if last else 0, output
@@ -35,7 +35,7 @@ def test_a_link_that_slows_down_and_recovers_in_mid_run():
 
 
 def test_engines_of_many_shapes_train_as_with_their_own_schedule():
-    code, output = run(python, os.path.join(source, "tests", "torch", "deepspeed_program.py"))
+    code, output = ranks.run(0, os.path.join(source, "tests", "torch", "deepspeed_program.py"))
     said = [json.loads(line) for line in output.splitlines() if line.startswith('{"case"')]
     expect(code == 0 and len(said) == 6 * 4, f"the program failed: {len(said)} results")
     for one in said:

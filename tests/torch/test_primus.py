@@ -14,7 +14,7 @@ python = environment("megatron")
 
 
 def test_primus_runs_plans_of_every_placement():
-    code, output = run(python, "-W", "ignore", os.path.join(source, "tests", "torch", "primus_program.py"), path=checkout)
+    code, output = run(python, "-W", "ignore", os.path.join(source, "tests", "torch", "primus_program.py"), path=[checkout])
     said = [json.loads(line) for line in output.splitlines() if line.startswith('{"case"')]
     expect(code == 0 and len({one["case"] for one in said}) == 8, f"the program failed: {len(said)} results\n{output[-3000:]}")
     for one in said:

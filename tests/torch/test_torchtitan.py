@@ -6,18 +6,19 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-from environments import environment, run
+from environments import environment, variables
+from forked_ranks import ForkedRanks
 from runner import expect, source
 
 python = environment("torchtitan")
 STEPS = ["--onset", "10", "--relief", "24", "--steps", "36"]
-FORKED = [os.path.join(source, "tests", "torch", "forked_ranks.py"), "4", "torchtitan_stand_in"]
 AT_ONCE = 2
+ranks = ForkedRanks(python, "torchtitan_stand_in", env=variables())
 
 
 def example(*words):
     """Its losses, (healthy, slow, recovered) ms per step, the number of changes of order, and the output."""
-    code, output = run(python, *FORKED, os.path.join(source, "examples", "python", "torchtitan_adapt.py"), *STEPS, *words)
+    code, output = ranks.run(4, os.path.join(source, "examples", "python", "torchtitan_adapt.py"), *STEPS, *words)
     expect(code == 0, f"the example failed with {words}")
     losses = re.findall(r"^step \d+: \d+ ms, loss (\S+)", output, re.M)
     last = re.search(r"(\d+) ms per step, (\d+) ms over the slow link, (\d+) ms after it recovered; (\d+) changes", output)
@@ -38,7 +39,7 @@ def test_a_link_that_slows_down_and_recovers_in_mid_run():
 
 def test_validation_activation_checkpoints_and_resume_leave_the_losses_bit_identical():
     """Compared with a job whose ranks do not agree to adapt: torchtitan's lists of microbatches reach PyTorch 2.13's own schedule, too."""
-    code, output = run(python, os.path.join(source, "tests", "torch", "torchtitan_program.py"))
+    code, output = ranks.run(0, os.path.join(source, "tests", "torch", "torchtitan_program.py"))
     found = json.loads(output.splitlines()[-1]) if code == 0 else {}
     expect(code == 0, "the program failed")
     expect(not found.get("given_active", True) and len(found["said"]) == 1 and "memory" in found["said"][0], f"the first job is adapted, or says nothing: {found.get('said')}")

@@ -7,13 +7,12 @@ import sys
 import tempfile
 import warnings
 
-import torchtitan_cpu
-
 import slackline
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from forked_ranks import free_port
 from slow_link import PacedStage, SlowLink
+import torchtitan_stand_in  # noqa: F401  once for all ranks
 
 RANKS, STEPS, SAVED = 2, 16, 12
 
@@ -61,7 +60,6 @@ def main(rank, folder, ports, results):
 
 
 if __name__ == "__main__":
-    torchtitan_cpu.stand_in()  # once for all ranks
     PacedStage.op = 0.01
     results = multiprocessing.get_context("fork").SimpleQueue()
     with tempfile.TemporaryDirectory() as folder:

@@ -13,17 +13,17 @@ from runner import build, expect, has_facts, require, source
 
 sys.path.insert(0, os.path.join(source, "tests", "torch"))
 import venv_torch  # noqa: E402,F401  continues under .venv's Python
+from forked_ranks import ForkedRanks  # noqa: E402
 
 require("slackline")
 HERE = os.path.dirname(os.path.abspath(__file__))
-RANKS = 3
+RANKS, ANALYZER = 3, "torch.distributed.flight_recorder.fr_trace"
+forked_ranks = ForkedRanks(sys.executable, "torch.distributed.flight_recorder.components.builder", env={**os.environ, "TORCH_FR_BUFFER_SIZE": "200"})
 
 
 def dumps(kind, wrong, folder):
-    words = [sys.executable, os.path.join(source, "tests", "torch", "forked_ranks.py"), str(RANKS), "torch.distributed", os.path.join(HERE, "recorded.py"),
-             kind, str(wrong), folder]
-    done = subprocess.run(words, env={**os.environ, "TORCH_FR_BUFFER_SIZE": "200", "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300)
-    assert len(glob.glob(os.path.join(folder, "nccl_trace_rank_*"))) == RANKS, done.stderr[-2000:]
+    _, output = forked_ranks.run(RANKS, os.path.join(HERE, "recorded.py"), kind, str(wrong), folder)
+    assert len(glob.glob(os.path.join(folder, "nccl_trace_rank_*"))) == RANKS, output[-2000:]
 
 
 def explained(*files):
@@ -42,9 +42,7 @@ def analyzed(folder):
             dump["pg_config"] = {group: {"name": group, "desc": desc, "ranks": str(ranks)} for group, (desc, ranks) in members.items()}
             with open(os.path.join(completed, os.path.basename(name)), "wb") as file:
                 pickle.dump(dump, file, 2)
-        done = subprocess.run([sys.executable, "-m", "torch.distributed.flight_recorder.fr_trace", "--prefix", "nccl_trace_rank_", completed],
-                              capture_output=True, text=True)
-        return done.stdout + done.stderr
+        return forked_ranks.run(0, ANALYZER, "--prefix", "nccl_trace_rank_", completed)[1]
 
 
 def both(kind, wrong, analyzer=True):
