@@ -7,8 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef __SANITIZE_ADDRESS__ /* errors of memory show in fewer; test_jobs_many.c has more */
+#define USUAL_JOBS 60
+#else
+#define USUAL_JOBS 300
+#endif
 #ifndef JOBS
-#define JOBS 300
+#define JOBS USUAL_JOBS
 #endif
 
 /* Jobs that broke a promise before, each for a reason of its own: rows with a slow device became healthy when
