@@ -32,7 +32,7 @@ typedef struct job {
     uint16_t port;
     size_t bytes;
     long count;
-    int rails;
+    int rails, proves;
     char **address;
     sl_time *arrived; /* [count] */
 } job;
@@ -256,6 +256,7 @@ static void endpoint(const job *j, int receives) {
                                  .key = {7},
                                  .queue = &s.queue,
                                  .rails = j->rails,
+                                 .proves = j->proves,
                                  .report = tell};
     for (int i = 0; i < j->rails; i++) {
         config.rail[i] = (sl_rail_address){.kind = SL_RAIL_TCP, .port = (uint16_t)(j->port + i)};
@@ -278,17 +279,19 @@ static void endpoint(const job *j, int receives) {
 }
 
 int main(int argc, char **argv) {
-    int endpoints = argc > 2 && strcmp(argv[1], "endpoint") == 0;
+    int proves = argc > 2 && strcmp(argv[1], "proven") == 0;
+    int endpoints = proves || (argc > 2 && strcmp(argv[1], "endpoint") == 0);
     int receives = argc > 2 && strcmp(argv[2], "receive") == 0;
     if (argc < 7 || argc > 14 || (!endpoints && strcmp(argv[1], "tcp") != 0) ||
         (!receives && strcmp(argv[2], "send") != 0)) {
-        fprintf(stderr, "usage: bench_copy tcp|endpoint receive|send PORT BYTES COUNT ADDRESS...\n");
+        fprintf(stderr, "usage: bench_copy tcp|endpoint|proven receive|send PORT BYTES COUNT ADDRESS...\n");
         return 2;
     }
     job j = {.port = (uint16_t)atoi(argv[3]),
              .bytes = (size_t)atol(argv[4]),
              .count = atol(argv[5]),
              .rails = argc - 6,
+             .proves = proves,
              .address = argv + 6};
     if (j.bytes < 1 || j.count < 2 || !(j.arrived = calloc((size_t)j.count, sizeof *j.arrived)))
         return 2;

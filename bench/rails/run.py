@@ -82,19 +82,20 @@ def throughput():
                         found.setdefault((size, rails, "TCP"), []).append(copy(lab, "tcp", size, count, rails)[0])
                         found.setdefault((size, rails, "MPI"), []).append(mpi(lab, size, count, rails))
                         found.setdefault((size, rails, "ours"), []).append(copy(lab, "endpoint", size, count, rails)[0])
+                        found.setdefault((size, rails, "proven"), []).append(copy(lab, "proven", size, count, rails)[0])
         median = {key: statistics.median(values) for key, values in found.items()}
         for size in SIZES:
             for rails in (1, 2):
-                tcp, other, ours = (median.get((size, rails, who)) for who in ("TCP", "MPI", "ours"))
+                tcp, other, ours, proven = (median.get((size, rails, who)) for who in ("TCP", "MPI", "ours", "proven"))
                 rows.append((f"{mbit} Mbit/s" if mbit else "unlimited", rails, f"{size / 1e6:g} MB", f"{tcp:.0f}", f"{other:.0f}",
-                             f"{ours:.0f}", f"{ours / tcp:.3f}", f"{ours / other:.3f}",
+                             f"{ours:.0f}", f"{ours / tcp:.3f}", f"{ours / other:.3f}", f"{proven / ours:.3f}",
                              f"{ours / median[size, 1, 'ours']:.3f}" if rails == 2 else ""))
         least = min(median[size, 1, "ours"] / median[size, 1, "TCP"] for size in SIZES)
         two = min(median[size, 2, "ours"] / median[size, 1, "ours"] for size in SIZES)
         verdicts.append(f"{mbit} Mbit/s: one rail at least {least:.3f} of plain TCP, two rails {two:.3f} of one" if mbit
                         else f"unlimited: one rail at least {least:.3f} of plain TCP")
     return (f"Throughput in Mbit/s, median of {arguments.repeat} turns. {'; '.join(verdicts)} (goals: 0.9 and 1.85).\n\n"
-            + table(("a rail", "rails", "message", "plain TCP", "Open MPI", "ours", "ours / TCP", "ours / Open MPI",
+            + table(("a rail", "rails", "message", "plain TCP", "Open MPI", "ours", "ours / TCP", "ours / Open MPI", "`auth: frames` / ours",
                      "two rails / one"), rows))
 
 

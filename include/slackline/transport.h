@@ -64,6 +64,8 @@ typedef struct slackline_transport_options {
     size_t piece_bytes;  /* messages are cut into pieces; at least 4,096 and at most 2^30 */
     int slots;           /* pieces in the memory shared with a delegate: channels * delegates * 2 * slots
                           * * piece_bytes bytes per peer; at least 2 */
+    int prove_frames;    /* nonzero, on all ranks: each frame proves that it comes from a rank with the key
+                          * (AES-256-GMAC), not only each connection; nothing is encrypted */
     int64_t silence_ns;  /* a rail is down after this silence; at least 10 ms */
     int64_t refusal_ns;  /* a peer is gone after refusing every attempt for this time */
     int64_t outage_ns;   /* a link is lost after this time without a rail */

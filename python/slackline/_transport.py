@@ -49,7 +49,7 @@ class OptionsStruct(ctypes.Structure):
     """slackline_transport_options"""
     _fields_ = [("rank", c_int), ("ranks", c_int), ("peers", c_char_p), ("hosts", POINTER(c_char_p)), ("key", c_char_p), ("channels", c_int),
                 ("delegates", c_int), ("rails", POINTER(c_char_p)), ("rail_count", c_int), ("piece_bytes", c_size_t), ("slots", c_int),
-                ("silence_ns", c_int64), ("refusal_ns", c_int64), ("outage_ns", c_int64), ("program", c_char_p)]
+                ("prove_frames", c_int), ("silence_ns", c_int64), ("refusal_ns", c_int64), ("outage_ns", c_int64), ("program", c_char_p)]
 
 
 class EventStruct(ctypes.Structure):

@@ -153,6 +153,7 @@ static sl_status configure(slackline_transport *t, const slackline_transport_opt
                                .silence = o->silence_ns,
                                .outage = o->outage_ns,
                                .refusal = o->refusal_ns,
+                               .proves = o->prove_frames != 0,
                                .scheduling = SL_CLASS_BEST};
     memcpy(c->key, o->key, sizeof c->key);
     return copy_rails(o, c);

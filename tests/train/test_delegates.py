@@ -46,6 +46,7 @@ def test_delegates_carry_the_same_bits():
             ("a queue, loop", 1, ["parallel.placement=loop", "schedule=interleaved-1f1b"]),
             ("two queues, wave", 2, ["network.queues=2", "parallel.placement=wave", "schedule=zb-v"]),
             ("in order", 1, ["communication=inorder"]),
+            ("a queue, proven frames", 1, ["network.queues=1", "network.auth=frames"]),
             ("adaptra", 1, ["schedule=adaptra"])):
         result = train(build, file, os.path.join(folder, name), "transport=delegated", *settings)
         assert result.bits == reference.bits, f"{name}: {result.bits} is not {reference.bits}"

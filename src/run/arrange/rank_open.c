@@ -116,6 +116,7 @@ static sl_status sl_connect(sl_trainer *t, size_t message_bytes) {
                                   .rail_beat = sl_from_ms(t->run->network.beat_ms),
                                   .rail_silence = sl_from_ms(t->run->network.silence_ms),
                                   .outage = sl_from_ms(1e3 * t->run->network.outage_s),
+                                  .proves = t->run->network.auth == SL_RUN_AUTH_FRAMES,
                                   .clears = t->state->problem.communication == SL_FIFO,
                                   .slots = 2 * messages};
     SL_TRY(sl_alloc(&addresses, (size_t)t->ranks, sizeof *addresses));

@@ -11,6 +11,7 @@ static const char *const model_kinds[] = {"gpt2", "llama", NULL};
 static const char *const binds[] = {"auto", "never", "always", NULL};
 static const char *const precisions[] = {"f32", "bf16", NULL};
 static const char *const token_kinds[] = {"bytes", "uint16", NULL};
+static const char *const auth_kinds[] = {"connections", "frames", NULL}; /* sl_run_auth */
 static const char *const optimizer_kinds[] = {"adamw", NULL};
 static const char *const transports[] = {"direct", "delegated", "auto", NULL};
 static const char *const devices[] = {"cpu", "cuda", NULL};
@@ -98,6 +99,7 @@ static const sl_key network_keys[] = {
     {.name = "beat_ms", .type = SL_KEY_REAL, .standard = "50", .offset = AT(network.beat_ms), .minimum = 1, .maximum = 60000, .help = "each side of a rail says something this often"},
     {.name = "silence_ms", .type = SL_KEY_REAL, .standard = "200", .offset = AT(network.silence_ms), .minimum = 2, .maximum = 600000, .help = "a rail on which nothing was heard for so long is dead"},
     {.name = "outage_s", .type = SL_KEY_REAL, .standard = "30", .offset = AT(network.outage_s), .minimum = 0.1, .maximum = 86400, .help = "a link without any live rail for so long ends the run"},
+    {.name = "auth", .type = SL_KEY_CHOICE, .standard = "connections", .offset = AT(network.auth), .choices = auth_kinds, .help = "what proves that it comes from this run, of pipeline messages between hosts: every connection, when it is made; or also every frame, so that nobody on the path can change, insert, repeat or leave out data unnoticed (AES-256-GMAC; nothing is encrypted)"},
     {0}};
 static const sl_key communication_keys[] = {
     {.name = "regime", .type = SL_KEY_CHOICE, .standard = "decoupled", .offset = AT(communication), .choices = sl_regime_names, .help = "sends hold a rank: never, in `queue` slots, or until all that a boundary between two ops issues has arrived; fifo: never, but the messages of a communicator wait for each other"},

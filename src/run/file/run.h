@@ -39,6 +39,9 @@ typedef struct sl_run_arrangement {
 /* Messages are carried by the ranks themselves, by delegates, or by delegates while a link is slow. */
 typedef enum sl_run_transport { SL_RUN_DIRECT, SL_RUN_DELEGATED, SL_RUN_AUTO } sl_run_transport;
 
+/* network.auth */
+typedef enum sl_run_auth { SL_RUN_AUTH_CONNECTIONS, SL_RUN_AUTH_FRAMES } sl_run_auth;
+
 /* The values of adaptation.strategies, by sl_strategy_kind (adapt/orchestrator/orchestrator.h). */
 extern const char *const sl_strategy_keys[SL_STRATEGY_KINDS + 1];
 
@@ -86,6 +89,7 @@ typedef struct sl_run {
         int rails;
         int queues; /* delegates per link and direction; 0: by production and consumption */
         double beat_ms, silence_ms, outage_s;
+        int auth; /* sl_run_auth */
     } network;
     int *wire; /* [from * ranks + to] emulated links with one number share a wire; NULL: a wire per link */
     struct {

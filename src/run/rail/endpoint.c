@@ -29,7 +29,9 @@ static void report(sl_endpoint *c, sl_endpoint_event happened, int rail, const c
 
 static void hang_up(sl_endpoint_stream *s) {
     sl_line_close(s->line);
+    sl_frame_proofs_close(s->proofs);
     s->line = NULL;
+    s->proofs = NULL;
     s->socket = -1;
 }
 
@@ -115,10 +117,15 @@ static void rail_up(sl_endpoint *c, int rail, sl_line *line, const sl_handshake 
     s->in_begin = s->in_end = s->control_begin = s->control_end = 0;
     s->chunk_bytes = s->chunk_done = 0;
     s->destination = NULL;
+    s->head_bytes = SL_WIRE_BYTES + (c->config.proves ? SL_PROOF_BYTES : 0);
     s->reported = first_unreported(c, handshake->other.state.published);
     c->up++;
     c->refused_since = 0;
-    const char *wrong = c->sender ? learn(c, rail, handshake) : NULL;
+    const char *wrong = NULL;
+    if (c->config.proves && sl_frame_proofs_open(handshake, &s->proofs) != SL_OK)
+        wrong = sl_error_text();
+    if (!wrong && c->sender)
+        wrong = learn(c, rail, handshake);
     if (wrong) {
         sl_endpoint_rail_down(c, rail, "%s", wrong);
         return;

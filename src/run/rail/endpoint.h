@@ -43,6 +43,7 @@ typedef struct sl_endpoint_config {
     /* sender: also lost if every attempt for this long was refused; 0: never. For receivers that listen for
      * their whole lifetime. */
     sl_time refusal;
+    int proves;                /* 1: every frame is authenticated (frame_proof.h), at both ends */
     int own_clock;             /* 1: no other process shares this clock, whatever the kernel reports */
     sl_endpoint_report report; /* may be NULL; must not close the endpoint */
     /* Called after this endpoint has put or finished messages; may be NULL. Must not close the endpoint. */

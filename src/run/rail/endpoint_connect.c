@@ -50,6 +50,7 @@ static void fill_hello(const sl_endpoint *c, int rail, sl_hello *hello) {
                         .number = c->config.number,
                         .rail = rail,
                         .chunk_bytes = c->config.chunk_bytes,
+                        .proves = c->config.proves,
                         .slots = c->queue->slots,
                         .state = {.published = atomic_load(&c->queue->queue->done)}};
     memcpy(hello->boot, c->boot, sizeof hello->boot);

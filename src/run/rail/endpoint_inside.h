@@ -11,12 +11,14 @@
 
 #include "run/conduit/frame.h"
 #include "run/rail/endpoint.h"
+#include "run/rail/frame_proof.h"
 #include "run/rail/interfaces.h"
 #include "run/rail/rail_line.h"
 #include "run/rail/rail_socket.h"
 
-#define SL_STREAM_IN 16384u                      /* bytes read ahead */
-#define SL_STREAM_CONTROL (256u * SL_WIRE_BYTES) /* unwritten frames without payload */
+#define SL_STREAM_IN 16384u                             /* bytes read ahead */
+#define SL_STREAM_HEAD (SL_WIRE_BYTES + SL_PROOF_BYTES) /* of a header at most */
+#define SL_STREAM_CONTROL (256u * SL_WIRE_BYTES)        /* unwritten frames without payload */
 #define SL_RESEND_AFTER (2 * SL_SECOND) /* TCP loses nothing, so resending a chunk is rarely needed */
 #define SL_ATTEMPTS 4                   /* at once, on one rail */
 
@@ -29,11 +31,14 @@ typedef struct sl_endpoint_stream {
     sl_time grace; /* extra time for the first frame: the other end learns later that it is trusted */
     int announced; /* SL_HAPPENED_RAIL_UP was reported */
     int blocked;   /* the line takes nothing now; it calls when it does */
+    sl_frame_proofs *proofs; /* NULL: frames have none */
+    size_t head_bytes;       /* of a header on the wire, with its proof */
     /* reading */
     uint8_t in[SL_STREAM_IN];
     size_t in_begin, in_end;
     int in_payload; /* the payload of `head` is being read */
     sl_wire head;
+    uint8_t proof[SL_PROOF_BYTES]; /* of `head` */
     sl_chunk_verdict verdict;
     char *destination; /* NULL: it is discarded */
     sl_time taken_since;
@@ -41,7 +46,7 @@ typedef struct sl_endpoint_stream {
     /* writing: control frames, and one chunk */
     uint8_t control[SL_STREAM_CONTROL];
     size_t control_begin, control_end;
-    uint8_t chunk_head[SL_WIRE_BYTES];
+    uint8_t chunk_head[SL_STREAM_HEAD];
     const char *chunk;              /* payload, in the queue's slot */
     size_t chunk_bytes, chunk_done; /* with the head; 0 bytes: none */
     uint64_t reported;              /* receiver: times of messages before this one were sent here */
@@ -129,6 +134,9 @@ sl_time sl_endpoint_connect_at(const sl_endpoint *c, int rail);
 /* ---- endpoint_stream.c */
 void sl_endpoint_read(sl_endpoint *c, int rail);
 void sl_endpoint_write(sl_endpoint *c, int rail);
+/** Writes a frame's header as it goes out, with its proof, if frames have one. 0: libcrypto failed. */
+int sl_endpoint_encode(sl_endpoint_stream *stream, const sl_wire *frame, const void *payload,
+                       uint8_t head[SL_STREAM_HEAD]);
 /** Appends a frame without payload. 0: no room (the other end does not read). */
 int sl_endpoint_say(sl_endpoint_stream *stream, const sl_wire *frame);
 

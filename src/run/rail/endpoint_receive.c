@@ -33,6 +33,8 @@ const char *sl_endpoint_answer(void *object, const sl_hello *said, sl_hello *own
         return "it names a rail that is not there";
     if (said->chunk_bytes != c->config.chunk_bytes)
         return "it cuts messages differently";
+    if (said->proves != c->config.proves)
+        return "network.auth differs: one end asks for proofs of frames, the other does not";
     /* What it does not know yet must still be in our slots. */
     if (said->state.published > put || put - said->state.published > c->queue->slots)
         return "its queue is not the other end of this one";
@@ -41,6 +43,7 @@ const char *sl_endpoint_answer(void *object, const sl_hello *said, sl_hello *own
                       .number = c->config.number,
                       .rail = said->rail,
                       .chunk_bytes = c->config.chunk_bytes,
+                      .proves = c->config.proves,
                       .slots = c->queue->slots,
                       .state = sl_receiver_state(c->receiver, c->epoch)};
     memcpy(own->boot, c->boot, sizeof own->boot);
@@ -83,6 +86,15 @@ const char *sl_endpoint_begin_chunk(sl_endpoint *c, int rail) {
     return NULL;
 }
 
+static const char *check_payload(const sl_endpoint_stream *s) {
+    size_t bytes = s->head.chunk.bytes;
+    if (sl_frame_checksum(s->destination, bytes) != s->head.payload_checksum)
+        return "the checksum of a chunk is wrong";
+    if (s->proofs && !sl_payload_is_proven(s->proofs, s->destination, bytes, s->proof))
+        return "a payload that the other end has not proven";
+    return NULL;
+}
+
 const char *sl_endpoint_end_chunk(sl_endpoint *c, int rail) {
     sl_endpoint_stream *s = &c->rail[rail].stream;
     sl_wire ack = {.kind = SL_WIRE_ACK, .epoch = c->epoch, .chunk = s->head.chunk};
@@ -91,9 +103,10 @@ const char *sl_endpoint_end_chunk(sl_endpoint *c, int rail) {
     /* The rest of a chunk that is already complete may by now belong to another message in its sender's
      * slot. */
     if (s->verdict == SL_CHUNK_TAKE) {
-        if (sl_frame_checksum(s->destination, s->head.chunk.bytes) != s->head.payload_checksum) {
+        const char *wrong = check_payload(s);
+        if (wrong) {
             sl_receiver_rail_down(c->receiver, rail);
-            return "the checksum of a chunk is wrong";
+            return wrong;
         }
         sl_receiver_finish(c->receiver, rail);
         c->breaches = 0;

@@ -73,8 +73,11 @@ int sl_endpoint_next_chunk(sl_endpoint *c, int rail) {
         frame.flags = SL_WIRE_HELD;
     }
     frame.payload_checksum = sl_frame_checksum(s->chunk, frame.chunk.bytes);
-    sl_frame_encode(&frame, s->chunk_head);
-    s->chunk_bytes = SL_WIRE_BYTES + (size_t)frame.chunk.bytes;
+    if (!sl_endpoint_encode(s, &frame, s->chunk, s->chunk_head)) {
+        sl_endpoint_rail_down(c, rail, "%s", sl_error_text());
+        return 0;
+    }
+    s->chunk_bytes = s->head_bytes + (size_t)frame.chunk.bytes;
     s->chunk_done = 0;
     return 1;
 }

@@ -38,11 +38,19 @@ static void end_payload(sl_endpoint *c, int rail) {
 
 static void take_head(sl_endpoint *c, int rail) {
     sl_endpoint_stream *s = &c->rail[rail].stream;
-    if (sl_frame_decode(s->in + s->in_begin, &s->head) != SL_OK) {
+    const uint8_t *head = s->in + s->in_begin;
+    if (s->proofs) {
+        memcpy(s->proof, head + SL_WIRE_BYTES, SL_PROOF_BYTES);
+        if (!sl_frame_is_proven(s->proofs, head, s->proof)) {
+            sl_endpoint_breach(c, rail, "a frame that the other end has not proven");
+            return;
+        }
+    }
+    if (sl_frame_decode(head, &s->head) != SL_OK) {
         sl_endpoint_breach(c, rail, sl_error_text());
         return;
     }
-    s->in_begin += SL_WIRE_BYTES;
+    s->in_begin += s->head_bytes;
     const char *wrong = take_frame(c, rail);
     if (wrong) {
         sl_endpoint_breach(c, rail, wrong);
@@ -71,7 +79,7 @@ static void consume(sl_endpoint *c, int rail) {
             s->got += n;
             if (s->got == s->head.chunk.bytes)
                 end_payload(c, rail);
-        } else if (here >= SL_WIRE_BYTES) {
+        } else if (here >= s->head_bytes) {
             take_head(c, rail);
         } else {
             return;
@@ -142,18 +150,26 @@ void sl_endpoint_read(sl_endpoint *c, int rail) {
 
 /* ---- writing ---- */
 
+int sl_endpoint_encode(sl_endpoint_stream *s, const sl_wire *frame, const void *payload,
+                       uint8_t head[SL_STREAM_HEAD]) {
+    sl_frame_encode(frame, head);
+    return !s->proofs ||
+           sl_frame_prove(s->proofs, head, payload, frame->chunk.bytes, head + SL_WIRE_BYTES) == SL_OK;
+}
+
 int sl_endpoint_say(sl_endpoint_stream *s, const sl_wire *frame) {
     if (s->control_begin == s->control_end)
         s->control_begin = s->control_end = 0;
-    if (s->control_end + SL_WIRE_BYTES > SL_STREAM_CONTROL) {
+    if (s->control_end + s->head_bytes > SL_STREAM_CONTROL) {
         memmove(s->control, s->control + s->control_begin, s->control_end - s->control_begin);
         s->control_end -= s->control_begin;
         s->control_begin = 0;
-        if (s->control_end + SL_WIRE_BYTES > SL_STREAM_CONTROL)
+        if (s->control_end + s->head_bytes > SL_STREAM_CONTROL)
             return 0;
     }
-    sl_frame_encode(frame, s->control + s->control_end);
-    s->control_end += SL_WIRE_BYTES;
+    if (!sl_endpoint_encode(s, frame, NULL, s->control + s->control_end))
+        return 0;
+    s->control_end += s->head_bytes;
     return 1;
 }
 
@@ -170,13 +186,14 @@ static int add_chunk(sl_endpoint_stream *s, struct iovec *parts, int count, unsi
     size_t done = s->chunk_done;
     if (s->chunk_bytes == 0)
         return count;
-    if (done < SL_WIRE_BYTES)
-        parts[count++] = (struct iovec){.iov_base = s->chunk_head + done, .iov_len = SL_WIRE_BYTES - done};
-    done = done < SL_WIRE_BYTES ? 0 : done - SL_WIRE_BYTES;
-    if (done < s->chunk_bytes - SL_WIRE_BYTES) {
+    size_t head = s->head_bytes, payload = s->chunk_bytes - head;
+    if (done < head)
+        parts[count++] = (struct iovec){.iov_base = s->chunk_head + done, .iov_len = head - done};
+    done = done < head ? 0 : done - head;
+    if (done < payload) {
         *lasting |= 1u << count;
-        parts[count++] = (struct iovec){.iov_base = (char *)(uintptr_t)s->chunk + done,
-                                        .iov_len = s->chunk_bytes - SL_WIRE_BYTES - done};
+        parts[count++] =
+            (struct iovec){.iov_base = (char *)(uintptr_t)s->chunk + done, .iov_len = payload - done};
     }
     return count;
 }

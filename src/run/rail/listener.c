@@ -20,7 +20,8 @@
 
 #define UNPROVEN 64              /* slots at the listener */
 #define PATIENCE (2 * SL_SECOND) /* for one handshake */
-#define QUIET SL_SECOND          /* between two lines about strangers */
+#define DIFFERS "network.auth differs: one end asks for proofs of frames, the other does not"
+#define QUIET SL_SECOND /* between two lines about strangers */
 
 typedef struct unproven {
     int socket; /* -1: this slot is empty */
@@ -244,7 +245,7 @@ typedef struct wire_hello {
     uint8_t boot[SL_BOOT_BYTES];
     uint64_t epoch, published, limit;
     uint8_t nonce[32];
-    uint64_t zero;
+    uint64_t proves;
 } wire_hello;
 _Static_assert(sizeof(wire_hello) == SL_HANDSHAKE_HELLO, "a hello on the wire");
 
@@ -258,7 +259,8 @@ static sl_status write_hello(sl_handshake *g) {
                     .slots = htole32(h->slots),
                     .epoch = htole64(h->state.epoch),
                     .published = htole64(h->state.published),
-                    .limit = htole64(h->state.limit)};
+                    .limit = htole64(h->state.limit),
+                    .proves = htole64((uint64_t)h->proves)};
     memcpy(w.magic, magic, sizeof magic);
     memcpy(w.boot, h->boot, sizeof w.boot);
     if (getrandom(w.nonce, sizeof w.nonce, 0) != sizeof w.nonce)
@@ -272,7 +274,7 @@ static sl_status write_hello(sl_handshake *g) {
 static int read_hello(sl_handshake *g) {
     wire_hello w;
     memcpy(&w, g->in, sizeof w);
-    if (memcmp(w.magic, magic, sizeof magic) != 0 || w.zero != 0)
+    if (memcmp(w.magic, magic, sizeof magic) != 0 || le64toh(w.proves) > 1)
         return -1;
     g->other = (sl_hello){
         .from = (int)le32toh(w.from),
@@ -281,21 +283,30 @@ static int read_hello(sl_handshake *g) {
         .rail = (int)le32toh(w.rail),
         .chunk_bytes = le32toh(w.chunk_bytes),
         .slots = le32toh(w.slots),
+        .proves = (int)le64toh(w.proves),
         .state = {le64toh(w.epoch), le64toh(w.published), le64toh(w.limit)},
     };
     memcpy(g->other.boot, w.boot, sizeof w.boot);
     return 0;
 }
 
-/* The proof of one side, over both hellos, the initiator's first. */
-static int prove(const sl_handshake *g, int initiator, uint8_t proof[SL_HANDSHAKE_PROOF]) {
+/* HMAC-SHA256 of a label and both hellos, the initiator's first. */
+static int derive(const sl_handshake *g, const char *label, uint8_t made[32]) {
     uint8_t text[16 + 2 * SL_HANDSHAKE_HELLO] = {0};
-    unsigned length = SL_HANDSHAKE_PROOF;
-    memcpy(text, initiator ? "initiator" : "acceptor", initiator ? 9 : 8);
+    unsigned length = 32;
+    memcpy(text, label, strlen(label));
     memcpy(text + 16, g->initiator ? g->out : g->in, SL_HANDSHAKE_HELLO);
     memcpy(text + 16 + SL_HANDSHAKE_HELLO, g->initiator ? g->in : g->out, SL_HANDSHAKE_HELLO);
-    return HMAC(EVP_sha256(), g->key, sizeof g->key, text, sizeof text, proof, &length) != NULL &&
-           length == SL_HANDSHAKE_PROOF;
+    return HMAC(EVP_sha256(), g->key, sizeof g->key, text, sizeof text, made, &length) != NULL &&
+           length == 32;
+}
+
+static int prove(const sl_handshake *g, int initiator, uint8_t proof[SL_HANDSHAKE_PROOF]) {
+    return derive(g, initiator ? "initiator" : "acceptor", proof);
+}
+
+int sl_handshake_frame_key(const sl_handshake *g, int initiator, uint8_t key[32]) {
+    return derive(g, initiator ? "initiator says" : "acceptor says", key);
 }
 
 static int names_the_same(const sl_hello *a, const sl_hello *b) {
@@ -309,6 +320,8 @@ static const char *meet(sl_handshake *g) {
     if (g->initiator) {
         if (!names_the_same(&g->own, &g->other) || g->own.chunk_bytes != g->other.chunk_bytes)
             return "another conduit answered";
+        if (g->own.proves != g->other.proves)
+            return DIFFERS;
         if (!prove(g, 1, g->out + SL_HANDSHAKE_HELLO))
             return "the proof cannot be computed";
         g->ready = SL_HANDSHAKE_WHOLE;

@@ -20,8 +20,9 @@
  *   acceptor -> initiator   HMAC-SHA256(key, "acceptor" | both hellos)          (32 bytes)
  *
  * Each hello carries a fresh nonce, so a recorded one proves nothing; the label rejects a proof that is sent
- * back to its author. The frames that follow have checksums but no authentication of their own: the network
- * between the hosts of a run is trusted not to forge packets, as with MPI or NCCL.
+ * back to its author. The frames that follow have checksums. They have proofs of their own only if both ends
+ * ask for them (frame_proof.h); otherwise the network between the hosts of a run is trusted not to forge
+ * packets, as with MPI or NCCL. An end that asks refuses one that does not, and the other way round.
  *
  * The sending endpoint initiates. The hello also names the conduit and the rail, the boot of the sender's
  * kernel (if equal, both ends have the same monotonic clock), and the state of its end of the conduit: the
@@ -36,6 +37,7 @@
 typedef struct sl_hello {
     int from, to, number, rail;
     uint32_t chunk_bytes, slots;
+    int proves; /* frames (frame_proof.h) */
     uint8_t boot[SL_BOOT_BYTES];
     sl_conduit_state state;
 } sl_hello;
@@ -66,6 +68,9 @@ sl_status sl_handshake_initiate(sl_handshake *handshake, const uint8_t key[32], 
 /** Reads and writes what is possible on the nonblocking connected `socket`. DONE: `other` is authenticated,
  * and nothing after the handshake has been read. WRONG: *why. */
 sl_handshake_result sl_handshake_move(sl_handshake *handshake, int socket, const char **why);
+/** DONE: the key of the frames that this end sends as `initiator` or acceptor (frame_proof.h). 0: libcrypto
+ * failed. */
+int sl_handshake_frame_key(const sl_handshake *handshake, int initiator, uint8_t key[32]);
 /** It has data to write that the socket did not take. */
 int sl_handshake_writes(const sl_handshake *handshake);
 

@@ -17,7 +17,7 @@
 #define LINE 64u
 
 _Static_assert(sizeof(sl_slot_header) == LINE, "headers of slots are shared between processes");
-_Static_assert(sizeof(sl_queue) == 6 * LINE, "the queue's header is shared between processes");
+_Static_assert(sizeof(sl_queue) == 10 * LINE, "the queue's header is shared between processes");
 _Static_assert(offsetof(sl_queue, put) == LINE && offsetof(sl_queue, done) == 2 * LINE, "one line a writer");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counts are lock-free, also between processes");
 

@@ -34,6 +34,8 @@ typedef struct sl_slot_header {
     uint32_t reserved;
 } sl_slot_header;
 
+#define SL_QUEUE_REASON 444 /* bytes, with the 0: the paths of two programs and their builds */
+
 typedef struct sl_queue {
     uint64_t magic;
     uint32_t slots;
@@ -48,7 +50,7 @@ typedef struct sl_queue {
     _Atomic uint32_t done_bell;
     uint8_t pad2[52];
     _Atomic uint32_t lost; /* endpoint: 1 after `reason`; both bells are rung */
-    char reason[188];
+    char reason[SL_QUEUE_REASON];
     /* then the slots: header (one or two lines) and payload, each a multiple of 64 bytes */
 } sl_queue;
 

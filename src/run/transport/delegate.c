@@ -39,7 +39,7 @@ sl_status sl_delegate_check(const sl_delegate_order *o, size_t bytes) {
         return sl_error(SL_EPEER, "a delegate's order has version %u, not %u", o->version,
                         SL_DELEGATE_VERSION);
     if (o->from < 0 || o->to < 0 || o->from == o->to || o->number < 0 || o->number > 0xffff ||
-        (o->sends != 0 && o->sends != 1) || o->parent <= 1)
+        (o->sends != 0 && o->sends != 1) || (o->proves != 0 && o->proves != 1) || o->parent <= 1)
         return sl_error(SL_EPEER, "a delegate's order names no link (%d -> %d, conduit %d)", o->from, o->to,
                         o->number);
     if (o->rails < 1 || o->rails > SL_RAILS_MAX)
@@ -198,6 +198,7 @@ static sl_status open_endpoint(life *l) {
                                  .silence = o->silence,
                                  .outage = o->outage,
                                  .refusal = o->refusal,
+                                 .proves = o->proves,
                                  .report = report,
                                  .object = l};
     memcpy(config.key, o->key, sizeof config.key);

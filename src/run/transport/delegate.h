@@ -22,7 +22,7 @@ enum {
 };
 
 #define SL_DELEGATE_MAGIC 0x656c65646b6c7331ULL
-#define SL_DELEGATE_VERSION 2u
+#define SL_DELEGATE_VERSION 3u
 #define SL_DELEGATE_QUEUE 16384u /* the queue begins at this byte of the shared memory */
 #define SL_DELEGATE_PAGE 4096u   /* bytes of the page with the bell */
 #define SL_DELEGATE_EVENT 64u
@@ -42,7 +42,7 @@ typedef struct sl_delegate_order {
     int32_t sends, from, to, number, rails;
     int32_t scheduling; /* sl_transport_class */
     uint32_t chunk_bytes;
-    uint32_t reserved;
+    int32_t proves; /* frames (endpoint.h) */
     int64_t beat, silence, outage, refusal;
     uint8_t key[32];
     sl_rail_address rail[SL_RAILS_MAX];

@@ -11,7 +11,7 @@ static const char *lost_for(sl_delegate_stream *stream) {
     const sl_queue *queue = stream->queue.queue;
     if (!atomic_load(&queue->lost))
         return NULL;
-    snprintf(stream->reason, sizeof stream->reason, "%.187s", queue->reason);
+    snprintf(stream->reason, sizeof stream->reason, "%.*s", SL_QUEUE_REASON - 1, queue->reason);
     return stream->reason;
 }
 

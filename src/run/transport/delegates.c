@@ -93,6 +93,7 @@ static sl_status make(sl_delegates *d, sl_delegate *e, int peer, int sends, int 
     o->silence = c->silence;
     o->outage = c->outage;
     o->refusal = c->refusal;
+    o->proves = c->proves;
     memcpy(o->key, c->key, sizeof o->key);
     o->magic = SL_DELEGATE_MAGIC;
     return SL_OK;
@@ -248,7 +249,8 @@ static sl_status await_rail(sl_delegate *e, sl_time deadline) {
     for (;;) {
         uint32_t up = atomic_load(&o->up);
         if (up & SL_DELEGATE_FAILED)
-            return sl_error(SL_EPEER, "link %d -> %d: %.187s", o->from, o->to, e->stream.queue.queue->reason);
+            return sl_error(SL_EPEER, "link %d -> %d: %.*s", o->from, o->to, SL_QUEUE_REASON - 1,
+                            e->stream.queue.queue->reason);
         if (up)
             return SL_OK;
         if (sl_now() >= deadline)

@@ -21,6 +21,7 @@ typedef struct sl_delegates_config {
     char rail[SL_RAILS_MAX][64];
     uint32_t chunk_bytes;
     sl_time beat, silence, outage, refusal; /* endpoint.h */
+    int proves;                             /* likewise */
     int deaths_max;
     sl_transport_class scheduling;
 } sl_delegates_config;
@@ -30,9 +31,9 @@ typedef struct sl_delegates sl_delegates;
 /* One stream between this rank and a peer; the compute side's part of a delegate. */
 typedef struct sl_delegate_stream {
     sl_queue_view queue;
-    uint64_t harvested; /* outgoing: messages whose times have been read */
-    char reason[192];   /* why the queue is lost, once detected */
-    int32_t *record;    /* [slots] outgoing: number of the record in slot n % slots */
+    uint64_t harvested;           /* outgoing: messages whose times have been read */
+    char reason[SL_QUEUE_REASON]; /* why the queue is lost, once detected */
+    int32_t *record;              /* [slots] outgoing: number of the record in slot n % slots */
 } sl_delegate_stream;
 
 /** See sl_transport_block_bytes: for up to 8 delegates. */

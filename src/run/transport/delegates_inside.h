@@ -45,7 +45,7 @@ struct sl_delegates {
     int deaths_max;
     /* Futex word, 0: starting, 1: all are started, 2: failed for `reason`. Watcher: seq_cst, after reason. */
     _Atomic uint32_t phase;
-    char reason[192];
+    char reason[SL_QUEUE_REASON + 64];
     pthread_mutex_t mutex; /* guards `started` and the events */
     sl_transport_event happened[SL_DELEGATES_EVENTS];
     uint64_t put, taken;

@@ -400,6 +400,7 @@ static sl_status open_endpoint(sl_crossing *x, int direction, const sl_transport
                                  .silence = c->rail_silence,
                                  .outage = c->outage,
                                  .refusal = REFUSAL,
+                                 .proves = c->proves,
                                  .report = on_news,
                                  .moved = on_moved,
                                  .object = e};

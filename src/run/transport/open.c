@@ -158,6 +158,7 @@ static sl_status note_delegation(sl_transport *t, const sl_transport_config *c) 
                                .beat = c->rail_beat,
                                .silence = c->rail_silence,
                                .outage = c->outage,
+                               .proves = c->proves,
                                .deaths_max = c->deaths_max,
                                .scheduling = c->scheduling};
     if (!c->starter || c->hub)

@@ -80,6 +80,7 @@ typedef struct sl_transport_config {
     const int *rail_sockets; /* [rail_count] listening (sl_transport_listen_rails), one per rail */
     uint32_t chunk_bytes;    /* 0: the endpoint's default, also for the next three */
     sl_time rail_beat, rail_silence, outage; /* endpoint.h */
+    int proves;                              /* frames between hosts (endpoint.h) */
     /* The rest is for the delegated path. NULL: none. Copied. */
     const sl_transport_starter *starter;
     int deaths_max; /* max. deaths of delegates within 10 s, more are an error; 0: 20 */

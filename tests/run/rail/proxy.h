@@ -30,8 +30,11 @@ typedef struct proxy {
     _Atomic uint64_t accepted;  /* connections */
     uint8_t recorded[4096];     /* the first bytes towards the receiver of the first connection */
     _Atomic size_t recorded_bytes;
-    int pair[PROXY_PAIRS][2]; /* -1: none */
-    int nobody;               /* behind the end of a connection that was cut at the sender; 0: none */
+    int pair[PROXY_PAIRS][2];                                 /* -1: none */
+    void (*forge)(void *object, uint8_t *data, size_t bytes); /* data towards the receiver of the first
+                                                               * connection; NULL: none */
+    void *object;
+    int nobody; /* behind the end of a connection that was cut at the sender; 0: none */
     pthread_t thread;
 } proxy;
 
@@ -129,6 +132,8 @@ static inline void proxy_forward(proxy *p, int i, int back) {
         atomic_fetch_add(&p->forwarded, bytes);
         if (atomic_load(&p->accepted) == 1)
             proxy_record(p, data, bytes);
+        if (atomic_load(&p->accepted) == 1 && p->forge)
+            p->forge(p->object, data, bytes);
         if (bytes > 1000 && atomic_compare_exchange_strong(&p->command, &expected, NOTHING))
             data[bytes / 2] ^= 8;
         if (bytes > 1000 && atomic_compare_exchange_strong(&p->command, &cut, NOTHING)) {

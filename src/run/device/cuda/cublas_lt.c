@@ -6,7 +6,7 @@
 #include <string.h>
 
 static sl_status load(sl_cuda_blas *blas) {
-    const char *set = getenv("SLACKLINE_CUBLASLT"), *names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
+    const char *set = secure_getenv("SLACKLINE_CUBLASLT"), *names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
     if (set && *set) {
         blas->library = dlopen(set, RTLD_NOW | RTLD_LOCAL);
         return blas->library ? SL_OK : sl_error(SL_ESYS, "SLACKLINE_CUBLASLT: %s", dlerror());
