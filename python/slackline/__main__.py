@@ -12,7 +12,7 @@ from ._errors import LibraryNotFound
 from ._watching import command, program_of, seeing
 
 
-WITH_VALUE = {"-o", "--out", "--redis", "--key", "--token", "--http", "--on-event", "--on-event-limit", "--hang-after", "--hang", "--hang-limit", "--cost",
+WITH_VALUE = {"-o", "--out", "--redis", "--key", "--token", "--tls", "--http", "--on-event", "--on-event-limit", "--hang-after", "--hang", "--hang-limit", "--cost",
               "--microbatches", "--spares"}
 """Options of `watch` whose value is the next word. The value can look like a script's name."""
 

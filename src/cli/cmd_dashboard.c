@@ -57,6 +57,7 @@ static const sl_option options[] = {
         "require a token",
         .standard = "127.0.0.1:9465"),
     SL_OPTION_TOKEN(dashboard_options, token),
+    SL_OPTION_TLS(dashboard_options, request.tls),
     SL_OPTION("", ONCE, dashboard_options, request.folder, "DIR", NULL, .words = "give one folder of a run",
               .completes = SL_COMPLETES_FOLDER, .required = 1),
     SL_OPTIONS_END};

@@ -1,7 +1,9 @@
 /* slackline watch: runs a program and watches it. */
+#include "base/memory.h"
 #include "base/option.h"
 #include "cli/command.h"
 #include "cli/plan_request.h"
+#include "http/tls.h"
 #include "http/token.h"
 #include "launch/limits.h"
 #include "notice/store/store.h"
@@ -110,6 +112,7 @@ static const sl_option options[] = {
                   "address that others can reach requires a token",
                   .standard = "127.0.0.1:9464"),
     SL_OPTION_TOKEN(watch_options, token),
+    SL_OPTION_TLS(watch_options, request.tls),
     SL_OPTION("no-hold", NO, watch_options, request.hold, NULL,
               "the program is never held: verdicts rest on its own calls"),
     SL_OPTION("no-validate", NO, watch_options, request.validate, NULL,
@@ -156,6 +159,14 @@ static sl_status choose_key(watch_options *a) {
     return SL_OK;
 }
 
+/* Now, since a watch without its page would go on. */
+static sl_status check_tls(const char *file) {
+    char *pem = NULL;
+    sl_status status = file ? sl_tls_read("watch", file, &pem) : SL_OK;
+    sl_free(pem);
+    return status;
+}
+
 static sl_status check(watch_options *a) {
     sl_watch_request *request = &a->request;
     request->redis = a->redis[0] ? a->redis : NULL;
@@ -164,6 +175,7 @@ static sl_status check(watch_options *a) {
         return sl_error(SL_EINVAL, "watch: --out needs the path of a folder");
     if (request->on_event && !request->on_event[0])
         return sl_error(SL_EINVAL, "watch: --on-event needs the path of a program");
+    SL_TRY(check_tls(request->tls));
     if (!request->command[0] || !request->command[0][0])
         return sl_error(SL_EINVAL, "watch: no command to run; see slackline watch --help");
     return choose_key(a);

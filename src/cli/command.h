@@ -77,6 +77,10 @@ sl_status sl_command_options(int argc, char **argv, void *asked);
         "required from clients, 8 to 128 letters, digits, - . _ ~ (default: none on a loopback address, "    \
         "else a new one in the printed address); @FILE reads it from a file",                                \
         .take = sl_token_take)
+#define SL_OPTION_TLS(object, field)                                                                         \
+    SL_OPTION("tls", TEXT, object, field, "FILE",                                                            \
+              "https only, with the certificate and private key in this PEM file, which only you may read",  \
+              .completes = SL_COMPLETES_FILE)
 #define SL_STORE_URL_HELP                                                                                    \
     "redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss://... or unix:PATH; @FILE reads it from a "    \
     "file, which keeps a password out of the list of processes"

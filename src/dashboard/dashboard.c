@@ -175,6 +175,7 @@ static sl_status open_server(dashboard *d) {
                                .port = d->request->port,
                                .tries = 1,
                                .token = token,
+                               .tls = d->request->tls,
                                .connections = CONNECTIONS,
                                .page = d->page,
                                .pages = d->folder ? 5 : 4,

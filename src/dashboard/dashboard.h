@@ -16,6 +16,7 @@ typedef struct sl_dashboard_request {
     const char *host;   /* numeric address */
     int port;           /* 0: any free one */
     const char *token;  /* NULL: none on loopback, otherwise one is generated */
+    const char *tls;    /* a PEM file (http/tls.h); NULL: http */
 } sl_dashboard_request;
 
 /** Serves until SIGINT or SIGTERM; first prints the address on `out`, in one line. SL_EINVAL (URL, address,

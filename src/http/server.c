@@ -1,6 +1,7 @@
 #include "http/server.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "http/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -123,6 +124,7 @@ enum { IDLE_S = 10, BACKLOG = 64, TURNS = 64, COOKIE = 48 };
 
 struct sl_server {
     sl_server_config config;
+    char *pem; /* NULL: no TLS */
     struct MHD_Daemon *daemon;
     int file, port, loopback;
     int again; /* a timer is set for work left by a turn */
@@ -209,8 +211,8 @@ static enum MHD_Result queue(const sl_server *s, struct MHD_Connection *connecti
         MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     if (sets_cookie) {
         char cookie[512];
-        int length = snprintf(cookie, sizeof cookie, "%s=%s; HttpOnly; SameSite=Strict; Path=/", s->cookie,
-                              s->config.token);
+        int length = snprintf(cookie, sizeof cookie, "%s=%s; HttpOnly; SameSite=Strict; Path=/%s", s->cookie,
+                              s->config.token, s->pem ? "; Secure" : "");
         if (length > 0 && (size_t)length < sizeof cookie)
             MHD_add_response_header(response, MHD_HTTP_HEADER_SET_COOKIE, cookie);
     }
@@ -402,17 +404,26 @@ static unsigned max_of_one(int connections) {
 static sl_status start(sl_server *s) {
     const sl_server_config *c = &s->config;
     int listening;
+    if (c->tls)
+        SL_TRY(sl_tls_read(c->who, c->tls, &s->pem));
     SL_TRY(find_port(c, &listening, &s->port));
     /* cookies do not distinguish ports, so the name contains it */
     snprintf(s->cookie, sizeof s->cookie, "slackline-%d", s->port);
+    struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, s->pem},
+                                   {MHD_OPTION_HTTPS_MEM_KEY, 0, s->pem},
+                                   {MHD_OPTION_END, 0, NULL}};
     s->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, (uint16_t)s->port, NULL, NULL, on_request, s,
-        MHD_OPTION_LISTEN_SOCKET, listening, MHD_OPTION_CONNECTION_LIMIT, (unsigned)c->connections,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, max_of_one(c->connections), MHD_OPTION_NOTIFY_CONNECTION, notify,
-        &s->visitors, MHD_OPTION_NOTIFY_COMPLETED, completed, &s->visitors, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_S, MHD_OPTION_END);
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (s->pem ? MHD_USE_TLS : 0), (uint16_t)s->port, NULL, NULL,
+        on_request, s, MHD_OPTION_LISTEN_SOCKET, listening, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)c->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT, max_of_one(c->connections),
+        MHD_OPTION_NOTIFY_CONNECTION, notify, &s->visitors, MHD_OPTION_NOTIFY_COMPLETED, completed,
+        &s->visitors, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_ARRAY,
+        s->pem ? tls : tls + 2, MHD_OPTION_END);
     if (!s->daemon) {
         close(listening);
+        if (s->pem)
+            return sl_error(SL_EINVAL, "%s: --tls %s: the certificate and its private key are not usable",
+                            c->who, c->tls);
         return sl_error(SL_ESYS, "%s: the HTTP server cannot be started", c->who);
     }
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD);
@@ -459,7 +470,7 @@ void sl_server_close(sl_server *s) {
         MHD_run(s->daemon);
     if (s->daemon)
         MHD_stop_daemon(s->daemon);
-    sl_free(s);
+    SL_FREE(s->pem, s);
 }
 
 int sl_server_port(const sl_server *s) {
@@ -468,8 +479,8 @@ int sl_server_port(const sl_server *s) {
 
 void sl_server_url(const sl_server *s, char *text, size_t size) {
     const char *token = s->config.token;
-    snprintf(text, size, strchr(s->config.host, ':') ? "http://[%s]:%d/%s%s" : "http://%s:%d/%s%s",
-             s->config.host, s->port, token ? "?token=" : "", token ? token : "");
+    snprintf(text, size, strchr(s->config.host, ':') ? "http%s://[%s]:%d/%s%s" : "http%s://%s:%d/%s%s",
+             s->pem ? "s" : "", s->config.host, s->port, token ? "?token=" : "", token ? token : "");
 }
 
 void sl_server_tick(sl_server *s) {

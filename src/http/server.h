@@ -29,6 +29,7 @@ typedef struct sl_server_config {
     const char *host;  /* numeric address */
     int port, tries;   /* the first port to try (0: any free one), and how many; at least 1 */
     const char *token; /* NULL: none is required */
+    const char *tls;   /* a PEM file (http/tls.h): https; NULL: http */
     int connections;   /* maximum at a time */
     const sl_server_page *page;
     int pages;
@@ -36,14 +37,14 @@ typedef struct sl_server_config {
 } sl_server_config;
 
 /** Listens. `config` is copied; the objects it points to must outlive the server. SL_EINVAL (not a numeric
- * address), SL_ENONE (the port is in use), SL_ESYS. */
+ * address, a wrong PEM file), SL_ENONE (the port is in use), SL_ESYS. */
 sl_status sl_server_open(const sl_server_config *config, sl_server **server);
 /** Ends all connections. Call it before the streams are closed. NULL does nothing. */
 void sl_server_close(sl_server *server);
 
 int sl_server_port(const sl_server *server);
 
-/** The address to open, in text[size]: http://HOST:PORT/, with ?token=TOKEN if one is required. */
+/** The address to open, in text[size]: http(s)://HOST:PORT/, with ?token=TOKEN if one is required. */
 void sl_server_url(const sl_server *server, char *text, size_t size);
 
 /** Call it at least every half second: ends silent connections, and starts pending messages of streams. */

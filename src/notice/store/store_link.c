@@ -20,9 +20,9 @@ enum { PAUSE_S = 1 };
 #define ANSWER_MAX ((size_t)64 << 20) /* bytes: other users of the server could send any number */
 
 #if HAS_TLS
-static sl_status open_tls(sl_link *link) {
+static sl_status open_tls(sl_store_link *link) {
     redisSSLContextError error = REDIS_SSL_CTX_NONE;
-    const char *file = getenv("SSL_CERT_FILE"), *folder = getenv("SSL_CERT_DIR");
+    const char *file = secure_getenv("SSL_CERT_FILE"), *folder = secure_getenv("SSL_CERT_DIR");
     redisInitOpenSSL();
     link->secure = redisCreateSSLContext(file, file || folder ? folder : "/etc/ssl/certs", NULL, NULL,
                                          link->address.host, &error);
@@ -31,11 +31,11 @@ static sl_status open_tls(sl_link *link) {
     return SL_OK;
 }
 
-static int start_tls(sl_link *link, redisContext *redis) {
+static int start_tls(sl_store_link *link, redisContext *redis) {
     return !link->secure || redisInitiateSSLWithContext(redis, link->secure) == REDIS_OK;
 }
 
-static void close_tls(sl_link *link) {
+static void close_tls(sl_store_link *link) {
     if (link->secure)
         redisFreeSSLContext(link->secure);
 }
@@ -44,7 +44,8 @@ static sl_status open_tls(sl_store_link *link) {
     (void)link;
     return sl_error(SL_EINVAL,
                     "rediss:// needs TLS, which hiredis %d.%d.%d, that this slackline was built with, does "
-                    "not have: build with hiredis_ssl 1.0 or newer, or give redis:// or unix:",
+                    "not have: build with hiredis 1.0 or newer (-DSL_HIREDIS), or tunnel redis:// by stunnel "
+                    "(docs/security.md)",
                     HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH);
 }
 

@@ -58,7 +58,8 @@ static const sl_server_page pages[] = {
     {.path = "/status.json", .type = "application/json", .put = put_status},
     {.path = "/", .type = "text/plain; charset=utf-8", .put = put_text}};
 
-sl_status sl_http_open(sl_loop *loop, const char *host, int port, const char *token, sl_http **result) {
+sl_status sl_http_open(sl_loop *loop, const char *host, int port, const char *token, const char *tls,
+                       sl_http **result) {
     sl_http *http;
     const char *asked = NULL;
     SL_TRY(sl_alloc(&http, 1, sizeof *http));
@@ -71,6 +72,7 @@ sl_status sl_http_open(sl_loop *loop, const char *host, int port, const char *to
                                .port = port,
                                .tries = TRIES,
                                .token = asked,
+                               .tls = tls,
                                .connections = CONNECTIONS,
                                .page = pages,
                                .pages = sizeof pages / sizeof *pages,

@@ -10,9 +10,11 @@
 typedef struct sl_http sl_http;
 
 /** Listens on `host` (numeric) and `port`, or the next free of the following 100. On an address that others
- * can reach, clients need a token: `token`, or a generated one if that is NULL (http/token.h). Unwatched and
+ * can reach, clients need a token: `token`, or a generated one if that is NULL (http/token.h). `tls`: a PEM
+ * file (http/tls.h), or NULL. Unwatched and
  * closed by sl_http_close. SL_EINVAL (not an address), SL_ESYS (cannot listen on it). */
-sl_status sl_http_open(sl_loop *loop, const char *host, int port, const char *token, sl_http **http);
+sl_status sl_http_open(sl_loop *loop, const char *host, int port, const char *token, const char *tls,
+                       sl_http **http);
 void sl_http_close(sl_http *http);
 
 /** Its port, its address with the token, its ticks: http/server.h. */

@@ -112,7 +112,7 @@ static void open_http(watching *w) {
     const sl_watch_request *r = w->request;
     if (r->port == 0 || w->http)
         return;
-    if (sl_http_open(w->loop, r->host, r->port, r->token, &w->http) != SL_OK) {
+    if (sl_http_open(w->loop, r->host, r->port, r->token, r->tls, &w->http) != SL_OK) {
         sl_view_say(&w->view, "%s; watching continues without it", sl_error_text());
         return;
     }

@@ -18,6 +18,7 @@ typedef struct sl_watch_request {
     const char *host;      /* address of HTTP, numeric */
     int port;              /* the first that is tried; 0: no HTTP */
     const char *token;     /* NULL: none on a loopback address, otherwise one is generated */
+    const char *tls;       /* a PEM file (http/tls.h): https; NULL: http */
     int overwrite;         /* 1: a finished run in `directory` is replaced */
     int record;            /* 1: call logs of each rank, into directory/calls */
     int hold, validate;    /* 0: never */
