@@ -1,4 +1,5 @@
 #include "base/build.h"
+#include "base/build_id.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 void sl_build_words(char words[SL_BUILD_WORDS]) {
     char path[PATH_MAX] = "";
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    snprintf(words, SL_BUILD_WORDS, "%s %s", SL_VERSION, length > 0 ? path : "unknown");
+    snprintf(words, SL_BUILD_WORDS, "%s %s", sl_build_id(), length > 0 ? path : "unknown");
 }
 
 const char *sl_build_take(int *argc, char **argv) {

@@ -1,6 +1,7 @@
 /* The planner, and the programs and the library that belong to the command. */
 #include "doctor/doctor.h"
 
+#include "base/build_id.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "launch/launch.h"
@@ -52,10 +53,10 @@ static void report_version(sl_doctor *d, const char *name, const char *path, con
     if (child->exit_code != 0) {
         sl_child_reason(child, why, sizeof why);
         sl_finding_report(d, name, SL_BROKEN, "", again, "%s does not run: %s", path, why);
-    } else if (!sl_child_line(child, title, version, sizeof version) || strcmp(version, SL_VERSION) != 0) {
-        sl_finding_report(d, name, SL_BROKEN, "programs of different versions do not understand each other",
-                          again, "%s is of version %s, not %s", path, *version ? version : "unknown",
-                          SL_VERSION);
+    } else if (!sl_child_line(child, title, version, sizeof version) || strcmp(version, sl_build_id()) != 0) {
+        sl_finding_report(d, name, SL_BROKEN, "programs of different builds do not understand each other",
+                          again, "%s is of build %s, not %s", path, *version ? version : "unknown",
+                          sl_build_id());
     } else {
         sl_finding_add(d, name, SL_PRESENT, "%s, %s", version, path);
     }
@@ -118,9 +119,9 @@ static void look_at_program(sl_doctor *d, const char *name, const char *means, c
     sl_free(path);
 }
 
-/* The library is not loaded here, because it intercepts MPI's calls: its version is in it as text. */
+/* The library is not loaded here, because it intercepts MPI's calls: its build is in it as text. */
 static int version_of_probe(const char *path, char *version, size_t size) {
-    static const char title[] = "slackline-probe-version ";
+    static const char title[] = SL_BUILD_MARK;
     char *bytes = NULL;
     size_t length = 0, head = sizeof title - 1;
     int found = 0;
@@ -176,9 +177,9 @@ static void look_at_probe(sl_doctor *d) {
                           "neither next to slackline nor in its ../lib");
         return;
     }
-    if (!version_of_probe(path, version, sizeof version) || strcmp(version, SL_VERSION) != 0) {
+    if (!version_of_probe(path, version, sizeof version) || strcmp(version, sl_build_id()) != 0) {
         sl_finding_report(d, name, SL_BROKEN, "watch would not understand what it records", again,
-                          "%s is of version %s, not %s", path, *version ? version : "unknown", SL_VERSION);
+                          "%s is of build %s, not %s", path, *version ? version : "unknown", sl_build_id());
     } else if (sl_doctor_folder(PATH_MAX, folder, sizeof folder) != SL_OK) {
         sl_doctor_not_tried(d, name);
     } else {

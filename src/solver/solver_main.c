@@ -1,7 +1,8 @@
-/* slackline-solver LIBRARY PARENT --started-by 'VERSION PATH': solves one model with CP-SAT and ends. Started
+/* slackline-solver LIBRARY PARENT --started-by 'BUILD PATH': solves one model with CP-SAT and ends. Started
  * by sl_solver_run, which documents the exchange on standard input and output. It never outlives its parent
  * and leaves no core. */
 #include "base/build.h"
+#include "base/build_id.h"
 #include "base/signals.h"
 #include "plan/exact/solver.h"
 
@@ -130,7 +131,7 @@ static int solve(int line, const char *path) {
 int main(int count, char **arguments) {
     sl_signals_begin(NULL);
     if (count == 2 && strcmp(arguments[1], "--version") == 0)
-        return printf("slackline-solver %s\n", SL_VERSION) < 0;
+        return printf("slackline-solver %s\n", sl_build_id()) < 0;
     const char *starter = sl_build_take(&count, arguments);
     if (count != 3) {
         fprintf(stderr, "usage: slackline-solver LIBRARY PARENT " SL_BUILD_OPTION

@@ -1,3 +1,4 @@
+#include "base/build_id.h"
 #include "base/memory.h"
 #include "run/device/device.h"
 #include "run/transport/scheduling.h"
@@ -65,7 +66,7 @@ static void say_ucx(void) {
 }
 
 int sl_worker_about(void) {
-    printf("version: %s\n", SL_VERSION);
+    printf("version: %s\n", sl_build_id());
     if (say_device() != SL_OK) {
         fprintf(stderr, "slackline-worker: %s\n", sl_error_text());
         return 1;

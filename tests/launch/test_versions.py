@@ -1,5 +1,6 @@
-"""Programs of different versions of slackline refuse each other, in one line that names both versions and both programs: worker,
-delegate and solver those that start them, and ranks each other. A copy of a program is made to be of another version."""
+"""Programs of different builds of slackline refuse each other, in one line that names both builds and both programs: worker,
+delegate and solver those that start them, and ranks each other. A copy of a program is made to be of another build of the same
+version."""
 import os
 import re
 import subprocess
@@ -8,22 +9,23 @@ import tempfile
 from runner import build, expect, require, source
 
 require("slackline", "slackline-worker", "slackline-delegate", "slackline-solver", "mpirun")
-version = subprocess.run([os.path.join(build, "slackline"), "--version"], capture_output=True, text=True).stdout.split()[1]
-other = re.sub(r"\d", "9", version)
+said = subprocess.run([os.path.join(build, "slackline"), "--version"], capture_output=True, text=True).stdout
+version = re.search(r"^build id +(\d+\.\d+\.\d+\+[0-9a-f]{12})$", said, re.M).group(1)
+other = version[:-12] + version[-12:].translate(str.maketrans("0123456789abcdef", "123456789abcdef0"))
 compiler = re.search(r"^CMAKE_C_COMPILER:\w+=(.*)$", open(os.path.join(build, "CMakeCache.txt")).read(), re.M).group(1)
 _folder = tempfile.TemporaryDirectory(prefix="slackline-versions.")
 folder = _folder.name
 
 
 def install(name, *foreign):
-    """The programs of this build in a folder of their own, some of them of another version."""
+    """The programs of this build in a folder of their own, some of them of another build."""
     place = os.path.join(folder, name)
     os.mkdir(place)
     for program in ("slackline", "slackline-worker", "slackline-delegate", "slackline-solver"):
         with open(os.path.join(build, program), "rb") as file:
             bytes_ = file.read()
         if program in foreign:
-            expect(version.encode() in bytes_, f"{program} holds its version")
+            expect(version.encode() in bytes_, f"{program} holds its build")
             bytes_ = bytes_.replace(version.encode(), other.encode())
         with open(os.path.join(place, program), "wb") as file:
             file.write(bytes_)
@@ -36,7 +38,7 @@ def run(*words, **variables):
 
 
 def refused(what, done, *programs):
-    """One line that names both versions and both programs."""
+    """One line that names both builds and both programs."""
     lines = [line for line in done.stderr.splitlines() if version in line and other in line]
     expect(done.returncode == 1, f"{what}: exit {done.returncode} {done.stderr!r}")
     expect(len(lines) == 1 and all(program in lines[0] for program in programs), f"{what}: {done.stderr!r}")

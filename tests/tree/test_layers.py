@@ -18,6 +18,7 @@ LEVEL = {folder: level for level, row in enumerate(ROWS) for folder in row}
 MPI = {"run/collective", "notice/probe", "worker"}
 ALONE = {"notice/record": {"notice/record"}, "notice/gate": {"notice/record", "notice/gate"}, "notice/probe": {"notice/record", "notice/gate", "notice/probe"},
          "notice/plugin": {"notice/record", "notice/probe", "notice/plugin"}}  # beside libc
+LIBC_ALONE = {"base/build_id.h"}  # needs nothing else itself, so these folders may have it
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 
 
@@ -48,7 +49,7 @@ def complaints(source):
             other = Path(quoted).parent.as_posix()
             if other not in LEVEL:
                 continue  # already a complaint of its own
-            if folder in ALONE and other not in ALONE[folder]:
+            if folder in ALONE and other not in ALONE[folder] and quoted not in LIBC_ALONE:
                 found.append(f"{where}: {folder} includes {other}, but needs libc alone")
             elif other != folder and LEVEL[other] >= LEVEL[folder]:
                 found.append(f"{where}: {folder} includes {other}, which does not stand above it")

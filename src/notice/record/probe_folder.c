@@ -1,4 +1,5 @@
 #include "notice/record/probe_folder.h"
+#include "base/build_id.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +13,6 @@
 #include <unistd.h>
 
 #define CHUNK (1 << 16) /* bytes that are given room at a time: a signal undoes no more than that */
-
-static const char build[SL_BUILD_SIZE] = SL_VERSION;
 
 /* ---- processes ---- */
 
@@ -64,7 +63,7 @@ void sl_process_find(sl_process_id *process) {
 
 void sl_file_head_write(sl_file_head *head, uint32_t magic, uint32_t layout, const sl_process_id *process) {
     uint32_t locked = head->process.locked; /* sl_folder_make's */
-    memcpy(head->build, build, sizeof build);
+    snprintf(memset(head->build, 0, SL_BUILD_SIZE), SL_BUILD_SIZE, "%s", sl_build_id());
     head->process = process ? *process : (sl_process_id){0};
     head->process.locked = locked;
     head->layout = layout;
@@ -78,21 +77,21 @@ sl_probe_file sl_file_head_read(const sl_file_head *head, size_t bytes, uint32_t
         return SL_FILE_FOREIGN;
     uint32_t their_layout = head->layout;
     if (their_layout < 2 || bytes < sizeof *head) {
-        snprintf(text, size, "of an earlier slackline, and this is slackline " SL_VERSION);
+        snprintf(text, size, "of an earlier slackline, and this is slackline %s", sl_build_id());
         return SL_FILE_OTHER;
     }
     memcpy(theirs, head->build, SL_BUILD_SIZE);
     theirs[SL_BUILD_SIZE] = 0;
-    if (memcmp(theirs, build, SL_BUILD_SIZE) == 0 && their_layout == layout)
+    if (strcmp(theirs, sl_build_id()) == 0 && their_layout == layout)
         return SL_FILE_OURS;
     for (char *c = theirs; *c; c++)
         if (*c < ' ' || *c > '~')
             *c = '?';
-    if (strcmp(theirs, build) == 0)
+    if (strcmp(theirs, sl_build_id()) == 0)
         snprintf(text, size, "of slackline %s with files of layout %u, and this is one with layout %u",
                  theirs, their_layout, layout);
     else
-        snprintf(text, size, "of slackline %s, and this is slackline " SL_VERSION, theirs);
+        snprintf(text, size, "of slackline %s, and this is slackline %s", theirs, sl_build_id());
     return SL_FILE_OTHER;
 }
 

@@ -32,7 +32,7 @@ _Static_assert(sizeof(sl_process_id) == 32, "the layout is part of the version")
 /* The beginning of every file, from layout 2. */
 typedef struct sl_file_head {
     uint32_t magic, layout;    /* kind and layout of the file; magic is written last */
-    char build[SL_BUILD_SIZE]; /* version of the slackline that made it */
+    char build[SL_BUILD_SIZE]; /* of the slackline that made it (base/build_id.h) */
     sl_process_id process;     /* that made the file */
 } sl_file_head;
 _Static_assert(sizeof(sl_file_head) == 72, "the layout is part of the version");

@@ -1,4 +1,5 @@
 #include "notice/store/seal.h"
+#include "base/build_id.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -17,7 +18,7 @@ typedef struct sealed_text {
 sl_status sl_seal_begin(sl_seal *seal) {
     memset(seal, 0, sizeof *seal);
     memcpy(seal->magic, SL_SEAL_MAGIC, sizeof seal->magic);
-    snprintf(seal->version, sizeof seal->version, "%s", SL_VERSION);
+    snprintf(seal->version, sizeof seal->version, "%s", sl_build_id());
     if (gethostname(seal->host, sizeof seal->host - 1) != 0)
         seal->host[0] = 0;
     if (getrandom(&seal->sender, sizeof seal->sender, 0) != (ssize_t)sizeof seal->sender)
@@ -76,5 +77,5 @@ void sl_seal_version_text(const char *version, const char *host, char *text, siz
              "slackline %s on host %s and slackline %s on host %s cannot work together: install one version "
              "on all "
              "hosts",
-             version, host, SL_VERSION, here);
+             version, host, sl_build_id(), here);
 }

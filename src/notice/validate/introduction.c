@@ -1,4 +1,5 @@
 #include "notice/validate/introduction.h"
+#include "base/build_id.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "notice/gpu/state.h"
@@ -47,7 +48,6 @@ static uint64_t list_gpus(int pid) {
 sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wire_address *address,
                        void **bytes, size_t *size) {
     sl_introduction words = {.version = SL_INTRODUCTION_VERSION,
-                             .build = SL_VERSION,
                              .rank = rank,
                              .pid = request->pid,
                              .own_pid = (int32_t)getpid(),
@@ -57,6 +57,7 @@ sl_status sl_introduce(const sl_validate_request *request, int rank, const sl_wi
                              .topology = (int32_t)request->topology,
                              .gpus = request->devices ? list_gpus(request->pid) : 0,
                              .address = *address};
+    snprintf(words.build, sizeof words.build, "%s", sl_build_id());
     sl_member_pair *pair = NULL;
     if (request->wires && request->links)
         SL_TRY(sl_links_read(request->links, &pair, &words.links));
@@ -97,7 +98,7 @@ static sl_status take_words(const sl_allgather_parts *words, sl_membership *c) {
         sl_introduction *of = &c->of[i];
         memcpy(of, words->part[i], words->size[i] < sizeof *of ? words->size[i] : sizeof *of);
         of->build[sizeof of->build - 1] = of->host[sizeof of->host - 1] = 0;
-        if (of->version != SL_INTRODUCTION_VERSION || strcmp(of->build, SL_VERSION) != 0)
+        if (of->version != SL_INTRODUCTION_VERSION || strcmp(of->build, sl_build_id()) != 0)
             return refuse_version(of, i);
         if (of->links < 0 || words->size[i] != sizeof *of + (size_t)of->links * 2 * sizeof(int32_t))
             return sl_error(SL_EPEER, "validating process %d sent an invalid introduction", i);

@@ -1,4 +1,5 @@
 #include "notice/watch/rendezvous.h"
+#include "base/build_id.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -33,7 +34,7 @@ static void put_urls(const sl_redis *redis, const sl_addresses *addresses, char 
 static sl_status leave(sl_rendezvous *r, const sl_addresses *addresses) {
     char text[TEXT], host[64] = "";
     gethostname(host, sizeof host - 1);
-    int used = snprintf(text, sizeof text, "%s\nslackline %s %s\n", r->position->job, SL_VERSION, host);
+    int used = snprintf(text, sizeof text, "%s\nslackline %s %s\n", r->position->job, sl_build_id(), host);
     if (!r->key_given)
         snprintf(text + used, sizeof text - (size_t)used, "key %s\n", r->key);
     if (r->redis.path[0])
@@ -98,7 +99,7 @@ static int answers(const char *url, const char *job) {
 static sl_status take_line(sl_rendezvous *r, const char *line) {
     char version[32], host[64], text[320];
     if (sscanf(line, "slackline %31s %63s", version, host) == 2) {
-        if (strcmp(version, SL_VERSION) == 0)
+        if (strcmp(version, sl_build_id()) == 0)
             return SL_OK;
         sl_seal_version_text(version, host, text, sizeof text);
         return sl_error(SL_EPEER, "%s", text);
