@@ -67,7 +67,7 @@ static sl_status make_absolute(const char *name, char path[PATH_MAX]) {
 }
 
 sl_status sl_find_named(const char *variable, char path[PATH_MAX]) {
-    const char *value = getenv(variable);
+    const char *value = secure_getenv(variable);
     path[0] = 0;
     return value && *value ? make_absolute(value, path) : SL_OK;
 }
@@ -105,7 +105,7 @@ static int can_run(const char *path) {
 }
 
 int sl_find_program(const char *name, sl_find_entries entries, char path[PATH_MAX]) {
-    const char *folders = getenv("PATH");
+    const char *folders = secure_getenv("PATH");
     int why = ENOENT;
     if (strchr(name, '/')) {
         if (snprintf(path, PATH_MAX, "%s", name) < PATH_MAX)

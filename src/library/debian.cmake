@@ -1,5 +1,5 @@
 # What Debian asks of a package beyond what is installed (run by cpack before it packs): packed manual pages, a changelog in
-# Debian's form, and a file that says under what terms it comes.
+# Debian's form, a file that says under what terms it comes, and a bill of materials (SPDX).
 set(share "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/share")
 set(doc "${share}/doc/${CPACK_PACKAGE_NAME}")
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # SOURCE_DATE_EPOCH, where it is set
@@ -30,5 +30,9 @@ License: Apache-2.0
  /usr/share/common-licenses/Apache-2.0.
 ")
 file(REMOVE "${doc}/LICENSE") # the system has it
+file(GLOB binaries "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/bin/slackline*" "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/lib/*.so"
+     "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr/lib/*/*.so")
+execute_process(COMMAND ${CMAKE_CURRENT_LIST_DIR}/../../tools/sbom ${CPACK_PACKAGE_VERSION} depends ${binaries}
+                OUTPUT_FILE "${doc}/slackline.spdx.json" COMMAND_ERROR_IS_FATAL ANY)
 file(GLOB pages "${share}/man/man1/*.1")
 execute_process(COMMAND gzip -9nf ${pages} "${doc}/changelog" COMMAND_ERROR_IS_FATAL ANY)

@@ -50,6 +50,23 @@ for header in "$folder"/tree/usr/include/slackline/*.h; do
     head -1 "$header" | grep -qF 'SPDX-License-Identifier: Apache-2.0' || fail "${header##*/} does not say its licence"
 done
 
+# What it needs of others, by package and version: what Depends names is there.
+python3 - "$folder/tree/usr/share/doc/slackline/slackline.spdx.json" "$version" "$depends" <<'P' || fail "the bill of materials"
+import json, re, subprocess, sys
+
+bill, version, depends = json.load(open(sys.argv[1])), sys.argv[2], sys.argv[3]
+packages = {one["name"]: one for one in bill["packages"]}
+assert bill["spdxVersion"] == "SPDX-2.3" and packages["slackline"]["versionInfo"] == version and packages["slackline"]["licenseDeclared"] == "Apache-2.0"
+wanted = {re.split("[ :(]", one.strip())[0] for one in depends.split(",")}
+libraries = {name for name in wanted if name.startswith("lib") and name not in ("libc6", "libgcc-s1")}
+assert len(libraries) > 5 and libraries <= set(packages), libraries - set(packages)
+for name, one in packages.items():
+    if name != "slackline":
+        assert one["versionInfo"] == subprocess.check_output(["dpkg-query", "-W", "-f", "${Version}\n", name], text=True).split()[0], one
+named = {one["relatedSpdxElement"] for one in bill["relationships"]}
+assert named == {one["SPDXID"] for one in packages.values()}, named
+P
+
 (cd "$folder/tree" && find . -type f ! -path './usr/*' | grep .) && fail "files outside /usr"
 "$folder/tree/usr/bin/slackline" doctor >"$folder/said" || fail "the doctor, from where it was unpacked: $(grep broken "$folder/said")"
 

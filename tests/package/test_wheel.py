@@ -2,6 +2,7 @@
 """The wheel as tools/wheel makes it: one for every Python, with all that its programs need. Installed on a system of its own that has Python
 and PyTorch alone, it plans, simulates, adapts, watches and reports."""
 import glob
+import json
 import os
 import re
 import subprocess
@@ -54,7 +55,13 @@ def test_what_its_programs_load_is_in_it(wheel, folder):
         expect(all(path.startswith("$ORIGIN") for path in ":".join(paths).split(":") if path), f"{name} searches {paths}")
         if needed & inside:
             expect(paths, f"{name} finds {needed & inside} nowhere")
+    with zipfile.ZipFile(wheel) as file:
+        bill = json.loads(file.read(next(name for name in names if name.endswith(".dist-info/sboms/slackline.spdx.json"))))
+    parts = {one["name"]: one["versionInfo"] for one in bill["packages"]}
+    expect(bill["spdxVersion"] == "SPDX-2.3" and parts.pop("slackline") == slackline.__version__, f"bill of materials: {bill['creationInfo']}")
+    expect(all(version == subprocess.check_output(["dpkg-query", "-W", "-f", "${Version}\n", name], text=True).split()[0] for name, version in parts.items()), f"its versions: {parts}")
     licenses = {os.path.basename(name) for name in names if "/licenses/bundled/" in name}
+    expect({name for name in licenses if os.path.exists(f"/usr/share/doc/{name}/copyright")} <= set(parts) | {"libc6"}, f"{licenses} are in {sorted(parts)}")
     for package in ("redis", "libhiredis", "libmicrohttpd", "libyaml", "libjansson", "libssl", "libgnutls"):
         expect(any(name.startswith(package) for name in licenses), f"the license of {package} is in {licenses}")
 

@@ -75,7 +75,7 @@ void sl_probe_say(const char *format, ...) {
 }
 
 static const char *folder(void) {
-    const char *name = getenv("SLACKLINE_PROBE");
+    const char *name = secure_getenv("SLACKLINE_PROBE");
     return name && *name ? name : NULL;
 }
 
@@ -86,7 +86,7 @@ static sl_control *open_control(void) {
     size_t bytes;
     sl_control *control = sl_folder_map(folder(), "control", 1, 8, &bytes);
     if (!control && errno == ENOENT) {
-        const char *timing = getenv("SLACKLINE_PROBE_TIMING");
+        const char *timing = secure_getenv("SLACKLINE_PROBE_TIMING");
         snprintf(made, sizeof made, "control.%016llx", (unsigned long long)process.self.id);
         if ((control = sl_folder_make(folder(), made, bytes = sizeof *control))) {
             atomic_store_explicit(&control->timing,
@@ -117,7 +117,7 @@ static sl_control *open_control(void) {
 }
 
 static uint32_t ring_records(void) {
-    const char *text = getenv("SLACKLINE_PROBE_RECORDS");
+    const char *text = secure_getenv("SLACKLINE_PROBE_RECORDS");
     long wanted = text ? strtol(text, NULL, 10) : RECORDS;
     uint32_t records = 64;
     while (records < wanted && records < (1u << 24))

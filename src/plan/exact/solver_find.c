@@ -87,7 +87,7 @@ static sl_status find_named_library(const char *named, char *found) {
  * that the Python package is installed in. */
 static sl_status search_library(char *found) {
     char folder[PATH_MAX];
-    const char *active = getenv("VIRTUAL_ENV");
+    const char *active = secure_getenv("VIRTUAL_ENV");
     for (int i = 0; folders[i]; i++)
         if (sl_find_folder(folders[i], folder) == SL_OK &&
             strlen(folder) + sizeof "/.venv" <= sizeof folder &&
