@@ -76,11 +76,23 @@ static void undecided(sl_control_core *c, const char *why) {
     c->view.verdicts = 1;
 }
 
+/* Tests will follow as soon as the job may be held again; what it was compared with proves too little to name
+ * something before that. */
+static void postpone(sl_control_core *c) {
+    char profile[200], why[300];
+    sl_suspects_text(c->view.suspect, c->view.suspects, profile, sizeof profile);
+    snprintf(why, sizeof why,
+             "compared with iterations that may have been slow already, the profile shows: %s", profile);
+    undecided(c, why);
+}
+
 void sl_control_verdict_by_profile(sl_control_core *c) {
     c->view.verdicts = c->view.suspects;
     memcpy(c->view.verdict, c->view.suspect, sizeof c->view.verdict);
     if (c->view.verdicts == 0)
         undecided(c, c->reason[0] ? c->reason : "no profile came");
+    else if (sl_references_last(c).doubtful && sl_holding_postponed(c))
+        postpone(c);
     sl_validating_end(c);
     report_verdicts(c, "by the profile alone", c->reason);
 }

@@ -104,6 +104,7 @@ typedef struct sl_profile_comparison {
     const double *taken;                   /* of each suspect: sl_call_profile_taken */
     const double *lost; /* [ranks of the job] of the last profile, as of sl_call_profile_weigh; NULL: none */
     int transfers;      /* the same */
+    int doubtful;       /* compared with iterations that may have been slow already */
 } sl_profile_comparison;
 
 /** The profile that has arrived is the healthy reference; it is compared with it; none counts as healthy any
@@ -137,6 +138,9 @@ void sl_holding_read(sl_control_core *c);
 
 /** Skips what other controllers asked for. */
 void sl_holding_skip(sl_control_core *c);
+
+/** Whether it may be held again soon, and only not yet. */
+int sl_holding_postponed(const sl_control_core *c);
 
 /** Whether the job was asked to hold; when that hold ends at the latest. */
 int sl_holding_now(const sl_control_core *c);

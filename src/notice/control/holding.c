@@ -50,6 +50,10 @@ static const char *not_to_hold(const sl_control_core *c) {
     return NULL;
 }
 
+int sl_holding_postponed(const sl_control_core *c) {
+    return c->given.hold && !not_to_hold(c) && c->now < c->holding->rested;
+}
+
 void sl_holding_begin(sl_control_core *c) {
     struct sl_holding *h = c->holding;
     const char *why = not_to_hold(c);

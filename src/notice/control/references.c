@@ -11,6 +11,7 @@ struct sl_references {
                                have been slow already */
     sl_time usual_until, onset;
     int usual_is_now; /* it is of this slow phase */
+    int doubtful;     /* the last profile was compared with `usual` */
     double taken[SL_STATUS_SUSPECTS];
     double *lost;  /* [ranks of the job] */
     int transfers; /* as of sl_call_profile_weigh */
@@ -82,7 +83,8 @@ sl_profile_comparison sl_references_last(const sl_control_core *c) {
                                    .slow = r->slow,
                                    .taken = r->taken,
                                    .lost = r->lost,
-                                   .transfers = r->lost ? r->transfers : -1};
+                                   .transfers = r->lost ? r->transfers : -1,
+                                   .doubtful = r->doubtful};
 }
 
 /* ---- comparing ---- */
@@ -145,8 +147,8 @@ void sl_references_compare(sl_control_core *c) {
     struct sl_references *r = c->references;
     sl_profiled now = sl_profiling_take(c);
     const sl_call_profile *before = to_compare_with(r);
-    const char *why =
-        before && before == r->usual ? "compared with iterations that may have been slow already" : NULL;
+    r->doubtful = before && before == r->usual;
+    const char *why = r->doubtful ? "compared with iterations that may have been slow already" : NULL;
     char reason[256] = "", seen[256];
     if (now.profile && before == r->healthy)
         now.profile->missing = sl_control_missing(c);

@@ -211,6 +211,37 @@ static void what_nothing_explains_is_compared_with_while_no_reference_is_there(v
     job_close(j);
 }
 
+/* As above; then another rank becomes slower while the job rests from its hold. What is compared with
+ * iterations that may have been slow names nobody before the tests, which follow. */
+static void doubtful_comparison_waits_for_the_tests(void **state) {
+    (void)state;
+    need_validate();
+    job *j = job_open(1);
+    j->validate = 1;
+    job_start(j, 1);
+    start_watching(j, 1, 20 * SL_SECOND);
+    job_await(j, SL_EVENT_TRACKED, 0);
+    job_run(j, 600 * SL_MS);
+    int from = j->events;
+    for (int rank = 0; rank < JOB_RANKS; rank++)
+        atomic_store(&j->shared->extra[rank], 10 * SL_MS);
+    const sl_event *event = job_await(j, SL_EVENT_VERDICT, from);
+    assert_int_equal(event->rank, -1);
+    assert_true(held(j, from));
+    job_run(j, 500 * SL_MS);
+    from = j->events;
+    atomic_store(&j->shared->extra[2], 60 * SL_MS);
+    event = job_await(j, SL_EVENT_VERDICT, from);
+    assert_false(held(j, from));
+    assert_int_equal(event->rank, -1);
+    assert_says(event->seen, "may have been slow already");
+    from = j->events;
+    event = job_await(j, SL_EVENT_VERDICT, from);
+    assert_true(held(j, from));
+    assert_int_equal(event->rank, 2);
+    job_close(j);
+}
+
 static void more_work_in_an_iteration_is_no_trouble(void **state) {
     (void)state;
     job *j = job_open(1);
@@ -480,6 +511,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(second_slow_rank_is_an_onset_of_its_own),
         cmocka_unit_test(onset_while_the_job_rests_from_a_hold_is_held_when_it_has_rested),
         cmocka_unit_test(what_nothing_explains_is_compared_with_while_no_reference_is_there),
+        cmocka_unit_test(doubtful_comparison_waits_for_the_tests),
         cmocka_unit_test(more_work_in_an_iteration_is_no_trouble),
         cmocka_unit_test(slow_rank_is_found_where_sizes_differ_from_iteration_to_iteration),
         cmocka_unit_test(validation_runs_while_the_job_is_held_and_its_verdict_is_told),
