@@ -108,6 +108,13 @@ def scheduled(pid):
     return int(ran) / 1e9, int(waited) / 1e9
 
 
+def used(pid):
+    """Seconds of processor time of a process and of its children that have ended, such as those of a validation."""
+    with open(f"/proc/{pid}/stat") as file:
+        user, system, *children = map(int, file.read().rpartition(")")[2].split()[11:15])
+    return (user + system + sum(children)) / os.sysconf("SC_CLK_TCK")
+
+
 def share_of_processor(pid, seconds):
     before = scheduled(pid)
     time.sleep(seconds)
@@ -145,10 +152,10 @@ class Foreign:
 
     def look(self):
         """The ranks that have waited for a processor for a tenth of the time or more while others kept 0.3 processors busy or more."""
-        waited, own = {}, {}
-        for pid in below(os.getpid()):
+        waited, own = {}, 0.0
+        for pid in [os.getpid(), *below(os.getpid())]:
             try:
-                own[pid] = scheduled(pid)[0]
+                own += used(pid)
             except OSError:
                 pass
         for rank, pid in ranks_of(self.run.process.pid).items():
@@ -161,7 +168,7 @@ class Foreign:
         now = time.monotonic(), (user + nice + system + interrupt + soft) / os.sysconf("SC_CLK_TCK"), own, waited
         before, self.last = self.last or now, now
         elapsed = max(now[0] - before[0], 1e-9)
-        foreign = now[1] - before[1] - sum(ran - before[2].get(pid, 0) for pid, ran in own.items())
+        foreign = (now[1] - before[1]) - (own - before[2])
         return {rank for rank, (pid, seconds) in waited.items()
                 if foreign > 0.3 * elapsed and before[3].get(rank, (0, 0))[0] == pid and seconds - before[3][rank][1] > 0.1 * elapsed}
 
