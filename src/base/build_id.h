@@ -4,7 +4,7 @@
  * that `slackline doctor` reads the probe's without loading it.
  *
  * CMake writes the id when a source has changed (build_id.cmake), in an object of its own, which only
- * programs and shared libraries link. In unit tests the id is the version. Needs libc alone. */
+ * programs and shared libraries link; tests find it in a library. Needs libc alone. */
 #pragma once
 
 #define SL_BUILD_MARK "slackline-build "

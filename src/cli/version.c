@@ -28,7 +28,7 @@ static void print_solver(FILE *out) {
 
 void sl_version_print(FILE *out) {
     fprintf(out, "slackline %s\n", SL_VERSION);
-    fprintf(out, "%-14s %s\n", "build id", sl_build_id());
+    fprintf(out, "%-14s %s\n", "id", sl_build_id());
     if (*SL_COMMIT)
         fprintf(out, "%-14s %s of %s\n", "commit", SL_COMMIT, SL_COMMIT_DATE);
     fprintf(out, "%-14s %s, %s\n", "compiler", SL_BUILD_COMPILER, SL_BUILD_PROCESSOR);

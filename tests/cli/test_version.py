@@ -14,6 +14,7 @@ facts = dict(re.split(r" +", line, maxsplit=1) for line in lines[1:])
 def test_name_and_version_come_first():
     declared = re.search(r"project\(slackline VERSION ([\d.]+)", open(os.path.join(source, "CMakeLists.txt")).read()).group(1)
     expect(lines[0] == f"slackline {declared}", "the first line is name and version")
+    expect(re.fullmatch(rf"{re.escape(declared)}\+[0-9a-f]{{12}}", facts["id"]), f"the id of the build: {facts['id']}")
     expect(list(facts)[-10:] == ["compiler", "build", "trainer", "MPI", "oneDNN", "hiredis", "UCX", "libmicrohttpd", "hwloc", "xxHash", "OR-tools"][-10:], f"the lines: {list(facts)}")
 
 

@@ -156,8 +156,8 @@ def test_parts_of_another_version_or_none_are_named():
         file.write("no library")
     found = look(slackline)
     expect(state(found, "slackline-worker") == "broken" and has_facts(found["slackline-worker"]["found"], "libdnnl.so.2: cannot open"), f"{found['slackline-worker']}")
-    expect(state(found, "slackline-delegate") == "broken" and "version 0.0.1, not" in found["slackline-delegate"]["found"], f"{found['slackline-delegate']}")
-    expect(state(found, "slackline-solver") == "broken" and has_facts(found["slackline-solver"]["found"], "version unknown"), f"{found['slackline-solver']}")
+    expect(state(found, "slackline-delegate") == "broken" and "build 0.0.1, not" in found["slackline-delegate"]["found"], f"{found['slackline-delegate']}")
+    expect(state(found, "slackline-solver") == "broken" and has_facts(found["slackline-solver"]["found"], "build unknown"), f"{found['slackline-solver']}")
     expect(state(found, "libslackline_probe") == "broken", f"{found['libslackline_probe']}")
     with open(os.path.join(place, "libslackline_probe.so"), "wb") as file:  # whole but for its beginning: of the right version, not to be loaded
         whole = open(os.path.join(build, "libslackline_probe.so"), "rb").read()

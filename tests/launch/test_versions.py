@@ -10,7 +10,7 @@ from runner import build, expect, require, source
 
 require("slackline", "slackline-worker", "slackline-delegate", "slackline-solver", "mpirun")
 said = subprocess.run([os.path.join(build, "slackline"), "--version"], capture_output=True, text=True).stdout
-version = re.search(r"^build id +(\d+\.\d+\.\d+\+[0-9a-f]{12})$", said, re.M).group(1)
+version = re.search(r"^id +(\d+\.\d+\.\d+\+[0-9a-f]{12})$", said, re.M).group(1)
 other = version[:-12] + version[-12:].translate(str.maketrans("0123456789abcdef", "123456789abcdef0"))
 compiler = re.search(r"^CMAKE_C_COMPILER:\w+=(.*)$", open(os.path.join(build, "CMakeCache.txt")).read(), re.M).group(1)
 _folder = tempfile.TemporaryDirectory(prefix="slackline-versions.")

@@ -1,5 +1,6 @@
 /* A server that strangers share: a store with the job's key gives its caller what somebody with the key
  * wrote, and nothing else. */
+#include "base/build_id.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "check.h"
@@ -186,7 +187,7 @@ static void another_version_is_named_with_both_hosts(void **state) {
         assert_string_equal(read_all(both[i], "nodes", i ? &from : &position), "");
         sl_store_version_text(both[i], text, sizeof text);
         assert_says(text, "9.9.9 'far-away'");
-        assert_says(text, SL_VERSION);
+        assert_non_null(strstr(text, sl_build_id()));
         assert_non_null(strstr(text, host));
         assert_int_equal(sl_store_refused_by(both[i])->foreign, 0);
     }

@@ -4,6 +4,7 @@ after the first few, and no call is lost. Programs that a probe of another versi
 never "no calls seen". A small stand-in takes NCCL's place, so neither MPI nor a GPU is needed."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -71,20 +72,20 @@ def test_a_probe_of_another_version_is_named(folder, program):
     """The same probe, with another version in it."""
     with open(os.path.join(build, "libslackline_probe.so"), "rb") as file:
         code = file.read()
-    version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
-    other = ("9" * (len(version) - 2) + ".9").encode()
-    old = version.encode().ljust(32, b"\0")
-    assert code.count(old) > 0, "the version stands in no head of 32 bytes"
+    said = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+    old = b"slackline-build " + re.search(r"^id +(\S+)$", said, re.M).group(1).encode()
+    other = b"9" * 16 + b".9"
+    assert code.count(old) == 1 and len(old) == len(b"slackline-build " + other), "the probe holds its build"
     installed = os.path.join(folder, "other")
     os.mkdir(installed)
     for name in os.listdir(build):
         if name.startswith("slackline") and os.access(os.path.join(build, name), os.X_OK):
             shutil.copy(os.path.join(build, name), installed)
     with open(os.path.join(installed, "libslackline_probe.so"), "wb") as file:
-        file.write(code.replace(old, other.ljust(32, b"\0")))
+        file.write(code.replace(old, b"slackline-build " + other))
     done, report, events = watch(folder, "--", "sh", "-c", 'RANK=0 WORLD_SIZE=1 "$0" 0 1000 1000', program,
                                  slackline=os.path.join(installed, "slackline"))
-    both = f"of slackline {other.decode()}, and this is slackline {version}"
+    both = f"of slackline {other.decode()}, and this is slackline {old.decode().split()[1]}"
     assert done.returncode == 0 and both in done.stderr, done.stderr
     assert "no MPI or NCCL call" not in done.stderr + json.dumps(report), (done.stderr, report)
     assert both in json.dumps(report), report
