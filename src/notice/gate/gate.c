@@ -93,12 +93,14 @@ static uint32_t channel_new(sl_gate *gate, const sl_channel_key *key) {
     return index;
 }
 
-sl_gate_channel *sl_gate_channel_of(sl_gate *gate, const sl_channel_key *key) {
+static sl_gate_channel *find_channel(sl_gate *gate, const sl_channel_key *key, int make) {
     uint32_t index =
         UINT32_MAX; /* ours, once the search has failed; unused for good when another was faster */
     uint32_t at = key_hash(key) & (SL_GATE_SLOTS - 1);
     for (uint32_t probe = 0; probe < SL_GATE_SLOTS; probe++, at = (at + 1) & (SL_GATE_SLOTS - 1)) {
         uint32_t found = atomic_load_explicit(&gate->slot[at], memory_order_acquire);
+        if (found == 0 && !make)
+            return NULL;
         if (found == 0) {
             if (index == UINT32_MAX && (index = channel_new(gate, key)) == UINT32_MAX)
                 break;
@@ -112,8 +114,21 @@ sl_gate_channel *sl_gate_channel_of(sl_gate *gate, const sl_channel_key *key) {
         if (sl_channel_key_same(&gate->channel[found - 1].key, key))
             return &gate->channel[found - 1];
     }
-    sl_gate_refuse(gate, SL_GATE_FULL);
+    if (make)
+        sl_gate_refuse(gate, SL_GATE_FULL);
     return NULL;
+}
+
+sl_gate_channel *sl_gate_channel_of(sl_gate *gate, const sl_channel_key *key) {
+    return find_channel(gate, key, 1);
+}
+
+sl_gate_channel *sl_gate_channel_known(sl_gate *gate, const sl_channel_key *key) {
+    return find_channel(gate, key, 0);
+}
+
+uint64_t sl_gate_count(sl_gate_channel *channel, uint64_t by) {
+    return atomic_fetch_add(&channel->announced, by) + by;
 }
 
 /* ---- threads ---- */

@@ -37,8 +37,26 @@ typedef enum sl_channel_kind {
     SL_CHANNEL_WILD = 3,
     /* Calls of one rank in which no other rank takes part: the Wait and Test families, probes, the entrance
      * of a forbidden region, messages to itself. */
-    SL_CHANNEL_LOCAL = 4
+    SL_CHANNEL_LOCAL = 4,
+    /* Synchronization of a window between two ranks (sl_window_tag), `communicator` being its name. No hold
+     * stops it, and the cut does not count it; it shows who waits for whom in a job that hangs. */
+    SL_CHANNEL_WINDOW = 5
 } sl_channel_kind;
+
+/* The tag of a WINDOW channel. */
+typedef enum sl_window_tag {
+    /* MPI_Win_post of the source for the destination, numbered by it and by the destination's MPI_Win_start
+     */
+    SL_WINDOW_POST = 1,
+    /* MPI_Win_complete of the source for the destination, numbered by it and by the destination's
+     * MPI_Win_post, whose MPI_Win_wait waits for it */
+    SL_WINDOW_COMPLETE = 2,
+    /* The source's lock on the window of the destination (-1: of all): `announced` modulo 4 is a
+     * sl_window_lock. A need's number, modulo 4, is the lock that is asked for. */
+    SL_WINDOW_LOCK = 3
+} sl_window_tag;
+
+typedef enum sl_window_lock { SL_LOCK_FREE = 0, SL_LOCK_SHARED = 1, SL_LOCK_EXCLUSIVE = 2 } sl_window_lock;
 
 /* The name of a channel: equal on all members, so it never holds a handle. `communicator` comes from parent,
  * creation number and color, or NCCL's unique id. Unused ranks and tags are -1; WILD and LOCAL have their own
@@ -191,6 +209,12 @@ sl_probe_file sl_gate_read(const sl_gate *gate, size_t bytes, char *text, size_t
 /** The channel of that name, made if new. NULL when the table is full (the rank then counts as overflowed and
  * will not be held). Any thread, and the agent, at any time; the pointer stays valid. */
 sl_gate_channel *sl_gate_channel_of(sl_gate *gate, const sl_channel_key *key);
+
+/** The same, but NULL if the rank has not used it yet. */
+sl_gate_channel *sl_gate_channel_known(sl_gate *gate, const sl_channel_key *key);
+
+/** Counts `by` more on a WINDOW channel; returns the new number. */
+uint64_t sl_gate_count(sl_gate_channel *channel, uint64_t by);
 
 /** Takes a slot for the calling thread, and gives it back. */
 void sl_gate_join(sl_gate_caller *caller, sl_gate *gate, const sl_gate_shim *shim);

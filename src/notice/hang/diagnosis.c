@@ -15,6 +15,8 @@ static const char *const names[SL_HANG_CAUSES] = {
     [SL_HANG_TAG] = "a message with another tag",
     [SL_HANG_MISSING] = "a collective left out",
     [SL_HANG_MESSAGE] = "a message never sent",
+    [SL_HANG_WINDOW] = "a window call left out",
+    [SL_HANG_LOCK] = "a lock that is held",
     [SL_HANG_CIRCLE] = "ranks that wait for each other",
     [SL_HANG_AWAY] = "a rank that has not entered",
     [SL_HANG_INSIDE] = "all inside",
@@ -54,13 +56,14 @@ static const sl_hang_thread *waiting_thread(const sl_hang_rank *r, double least_
         const sl_hang_thread *t = &r->thread[i];
         if (stopped(t) || (!t->inside && (t->state == 'R' || t->state == 'D')))
             return NULL;
-        if (t->inside && t->for_s >= least_s && t->waits > 0 && (!found || t->for_s > found->for_s))
+        if (t->inside && t->for_s >= least_s && (t->waits > 0 || sl_hang_waits_at_target(t)) &&
+            (!found || t->for_s > found->for_s))
             found = t;
     }
     return found;
 }
 
-static void add_edge(sl_hang_graph *g, int from, int to, const sl_hang_wait *wait) {
+void sl_hang_add_edge(sl_hang_graph *g, int from, int to, const sl_hang_wait *wait) {
     sl_hang_node *n = &g->node[from];
     if (to < 0 || to >= g->size || to == from)
         return;
@@ -74,7 +77,7 @@ static void add_collective(sl_hang_graph *g, int rank, const sl_hang_wait *w) {
     for (int i = 0; i < g->size; i++)
         if (i != rank && sl_hang_is_member(g, i, w->channel.communicator) &&
             (g->node[i].rank == NULL || announced(g, i, &w->channel) < w->number))
-            add_edge(g, rank, i, w);
+            sl_hang_add_edge(g, rank, i, w);
 }
 
 /* A receive from any rank, or with any tag: whether a fitting message is on its way. */
@@ -99,7 +102,7 @@ static void add_wild(sl_hang_graph *g, int rank, const sl_hang_wait *w) {
     for (int i = 0; i < g->size; i++)
         if (w->channel.source >= 0 ? i == w->channel.source
                                    : sl_hang_is_member(g, i, w->channel.communicator))
-            add_edge(g, rank, i, w);
+            sl_hang_add_edge(g, rank, i, w);
     g->node[rank].any = g->node[rank].any || w->channel.source < 0;
 }
 
@@ -116,10 +119,12 @@ static void add_waits(sl_hang_graph *g, int rank, int sends) {
             add_collective(g, rank, w);
         else if (k->kind == SL_CHANNEL_WILD)
             add_wild(g, rank, w);
+        else if (k->kind == SL_CHANNEL_WINDOW)
+            sl_hang_add_window(g, rank, w);
         else if (k->kind == SL_CHANNEL_POINT) {
             int other = is_send ? k->destination : k->source;
             if (other >= 0 && other < g->size && announced(g, other, k) < w->number)
-                add_edge(g, rank, other, w);
+                sl_hang_add_edge(g, rank, other, w);
         }
     }
 }
@@ -139,6 +144,8 @@ static void build(sl_hang_graph *g) {
         add_waits(g, i, 0);
         if (!n->waits)
             add_waits(g, i, 1);
+        if (!n->waits)
+            sl_hang_add_targets(g, i);
     }
     for (int i = 0; i < g->size; i++)
         for (int k = 0; k < g->size; k++)
@@ -194,16 +201,14 @@ static int is_stuck(const sl_hang_graph *g, int rank) {
     return g->node[rank].waits && !g->node[rank].can_move;
 }
 
-static void begin(sl_hang_verdict *v, sl_hang_cause cause, int certain, int rank) {
+void sl_hang_begin(sl_hang_verdict *v, sl_hang_cause cause, int certain, int rank) {
     v->cause = cause;
     v->certain = certain;
     v->rank = rank;
     v->peer = -1;
 }
 
-/* "ranks 0,1,3 wait in MPI_Barrier (collective 7 of all ranks) for rank 2", of the first that waits for it.
- */
-static void say_waiters(sl_hang_text *t, const sl_hang_graph *g, int rank) {
+void sl_hang_say_waiters(sl_hang_text *t, const sl_hang_graph *g, int rank) {
     unsigned char chosen[4096] = {0};
     int first = -1, most = g->size < 4096 ? g->size : 4096, count = 0;
     for (int i = 0; i < most; i++)
@@ -228,7 +233,7 @@ static void say_waiters(sl_hang_text *t, const sl_hang_graph *g, int rank) {
 static void say_awaited(const sl_hang_graph *g, int who, const char *verb, sl_hang_verdict *v) {
     sl_hang_text seen = {v->seen, sizeof v->seen, 0}, why = {v->why, sizeof v->why, 0};
     sl_hang_add_text(&seen, "rank %d %s: ", who, verb);
-    say_waiters(&seen, g, who);
+    sl_hang_say_waiters(&seen, g, who);
     sl_hang_add_text(&why, "rank %d ", who);
     sl_hang_say_doing(&why, g, who);
 }
@@ -240,7 +245,7 @@ static int diagnose_ended(const sl_hang_graph *g, sl_hang_verdict *v) {
             if (!sl_hang_awaits(g, i, k) || !is_over(g, k) ||
                 (g->node[i].any && g->node[i].on->channel.source < 0))
                 continue;
-            begin(v, SL_HANG_ENDED, 1, k);
+            sl_hang_begin(v, SL_HANG_ENDED, 1, k);
             say_awaited(g, k, g->node[k].rank->ended ? "has ended" : "has reached its end", v);
             return 1;
         }
@@ -273,7 +278,7 @@ static int diagnose_tag(const sl_hang_graph *g, sl_hang_verdict *v) {
         if (!k)
             continue;
         sl_hang_text seen = {v->seen, sizeof v->seen, 0}, why = {v->why, sizeof v->why, 0};
-        begin(v, SL_HANG_TAG, 1, i);
+        sl_hang_begin(v, SL_HANG_TAG, 1, i);
         v->peer = k->source;
         sl_hang_add_text(&seen, "rank %d waits for ", i);
         sl_hang_say_wait(&seen, g, w, g->node[i].thread->call);
@@ -318,8 +323,7 @@ static int is_receive(const sl_hang_graph *g, int rank) {
     return k->kind == SL_CHANNEL_WILD || (k->kind == SL_CHANNEL_POINT && k->destination == rank);
 }
 
-/* The ranks of a circle with what they do. */
-static void say_circle(const sl_hang_graph *g, const int *order, int length, sl_hang_verdict *v) {
+void sl_hang_say_circle(const sl_hang_graph *g, const int *order, int length, sl_hang_verdict *v) {
     sl_hang_text why = {v->why, sizeof v->why, 0};
     for (int i = 0; i < length; i++) {
         sl_hang_add_text(&why, "%srank %d ", i ? "; " : "", order[i]);
@@ -336,8 +340,9 @@ static int diagnose_circle(const sl_hang_graph *g, sl_hang_verdict *v) {
         return 0;
     }
     const int length = find_circle(g, order);
+    const int window = sl_hang_window_circle(g, order, length, v);
     int receiver = -1, most = -1, collective = 0;
-    for (int i = 0; i < length; i++) {
+    for (int i = 0; i < length && !window; i++) {
         const int r = order[i];
         receiver = is_receive(g, r) && (receiver < 0 || g->node[r].waiters > g->node[receiver].waiters)
                        ? r
@@ -346,26 +351,26 @@ static int diagnose_circle(const sl_hang_graph *g, sl_hang_verdict *v) {
         collective += g->node[r].on->channel.kind == SL_CHANNEL_COLLECTIVE;
     }
     sl_hang_text seen = {v->seen, sizeof v->seen, 0};
-    if (length > 0 && receiver >= 0 && collective > 0) {
+    if (!window && length > 0 && receiver >= 0 && collective > 0) {
         /* in a receive while others are in a collective. A message of a kind that came before is the next
          * iteration's: the collective was left out. Otherwise the message is the mistake */
         const sl_hang_wait *on = g->node[receiver].on;
-        begin(v, on->number > 1 ? SL_HANG_MISSING : SL_HANG_MESSAGE, 1, receiver);
+        sl_hang_begin(v, on->number > 1 ? SL_HANG_MISSING : SL_HANG_MESSAGE, 1, receiver);
         v->peer = on->channel.source;
         sl_hang_add_text(&seen, "rank %d has not entered: ", receiver);
-        say_waiters(&seen, g, receiver);
+        sl_hang_say_waiters(&seen, g, receiver);
         sl_hang_add_text(&seen, "; it waits for ");
         sl_hang_say_wait(&seen, g, on, g->node[receiver].thread->call);
         sl_hang_add_text(&seen, ", which was never sent");
-        say_circle(g, order, length, v);
-    } else if (length > 0) {
-        begin(v, SL_HANG_CIRCLE, 1, g->node[most].waiters > 1 ? most : -1);
+        sl_hang_say_circle(g, order, length, v);
+    } else if (!window && length > 0) {
+        sl_hang_begin(v, SL_HANG_CIRCLE, 1, g->node[most].waiters > 1 ? most : -1);
         for (int i = 0; i < length; i++)
             chosen[order[i]] = 1;
         sl_hang_say_ranks(&seen, chosen, g->size);
         sl_hang_add_text(&seen, " wait for each other: ");
-        say_waiters(&seen, g, order[0]);
-        say_circle(g, order, length, v);
+        sl_hang_say_waiters(&seen, g, order[0]);
+        sl_hang_say_circle(g, order, length, v);
     }
     SL_FREE(order, chosen);
     return length > 0;
@@ -377,7 +382,7 @@ static int diagnose_rest(const sl_hang_graph *g, sl_hang_verdict *v) {
         if (!is_stuck(g, i))
             continue;
         sl_hang_text seen = {v->seen, sizeof v->seen, 0}, why = {v->why, sizeof v->why, 0};
-        begin(v, SL_HANG_MESSAGE, 1, i);
+        sl_hang_begin(v, SL_HANG_MESSAGE, 1, i);
         sl_hang_add_text(&seen, "rank %d waits for ", i);
         sl_hang_say_wait(&seen, g, g->node[i].on, sl_hang_wait_call(g, i, g->node[i].on));
         sl_hang_add_text(&seen, " for %.0f s, which no other rank can send any more",
@@ -386,6 +391,16 @@ static int diagnose_rest(const sl_hang_graph *g, sl_hang_verdict *v) {
         sl_hang_say_doing(&why, g, i);
         return 1;
     }
+    return 0;
+}
+
+/* Whether the first rank that waits for this one waits for a lock. */
+static int holds_lock(const sl_hang_graph *g, int rank) {
+    for (int i = 0; i < g->size; i++)
+        if (sl_hang_awaits(g, i, rank)) {
+            const sl_channel_key *k = &g->node[i].on->channel;
+            return k->kind == SL_CHANNEL_WINDOW && k->tag == SL_WINDOW_LOCK;
+        }
     return 0;
 }
 
@@ -404,10 +419,11 @@ static int diagnose_away(const sl_hang_graph *g, sl_hang_verdict *v) {
             who = i;
     if (who < 0)
         return 0;
-    begin(v, SL_HANG_AWAY, 0, who);
+    sl_hang_begin(v, SL_HANG_AWAY, 0, who);
     say_awaited(g, who,
-                g->node[who].thread || (g->node[who].rank && g->node[who].rank->threads &&
-                                        g->node[who].rank->thread[0].inside)
+                holds_lock(g, who) ? "holds a lock"
+                : g->node[who].thread || (g->node[who].rank && g->node[who].rank->threads &&
+                                          g->node[who].rank->thread[0].inside)
                     ? "is in another call"
                     : "has not entered",
                 v);
@@ -427,7 +443,7 @@ static int diagnose_inside(const sl_hang_graph *g, sl_hang_verdict *v) {
         return 0;
     sl_hang_text seen = {v->seen, sizeof v->seen, 0}, why = {v->why, sizeof v->why, 0};
     const sl_hang_thread *t = g->node[first].thread;
-    begin(v, halted >= 0 ? SL_HANG_AWAY : SL_HANG_INSIDE, 0, halted);
+    sl_hang_begin(v, halted >= 0 ? SL_HANG_AWAY : SL_HANG_INSIDE, 0, halted);
     if (halted >= 0)
         sl_hang_add_text(&seen, "rank %d is stopped: ", halted);
     sl_hang_add_text(&seen, "rank %d is in %s for %.0f s", first, t->call, t->for_s);

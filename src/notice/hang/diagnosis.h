@@ -23,6 +23,8 @@ typedef enum sl_hang_cause {
     SL_HANG_TAG,        /* a message with another tag or on another communicator */
     SL_HANG_MISSING,    /* a collective that a rank has left out */
     SL_HANG_MESSAGE,    /* a message that is never sent */
+    SL_HANG_WINDOW,     /* a call at a window that a rank has left out */
+    SL_HANG_LOCK,       /* a lock whose holder waits itself */
     SL_HANG_CIRCLE,     /* ranks that wait for each other */
     SL_HANG_AWAY,       /* a rank that is elsewhere, and might come */
     SL_HANG_INSIDE,     /* all are inside, and nothing moves */

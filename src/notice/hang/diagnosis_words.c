@@ -91,7 +91,9 @@ void sl_hang_say_wait(sl_hang_text *t, const sl_hang_graph *g, const sl_hang_wai
         sl_hang_add_text(t, "%s (collective %" PRIu64 " ", call, wait->number);
         sl_hang_say_members(t, g, k->communicator);
         sl_hang_add_text(t, ")");
-    } else if (k->kind == SL_CHANNEL_WILD && k->source < 0) {
+    } else if (k->kind == SL_CHANNEL_WINDOW)
+        sl_hang_say_window(t, wait);
+    else if (k->kind == SL_CHANNEL_WILD && k->source < 0) {
         sl_hang_add_text(t, "a message from any rank");
         if (k->tag >= 0)
             sl_hang_add_text(t, " (tag %d)", k->tag);

@@ -269,7 +269,10 @@ static sl_status add_threads(seen_process *p, sl_time now, int samples, sl_hang_
 static int is_collective(int call) {
     return (call >= SL_CALL_MPI_Barrier && call <= SL_CALL_MPI_Intercomm_merge) ||
            (call >= SL_CALL_ncclAllReduce && call <= SL_CALL_ncclScatter) ||
-           (call >= SL_CALL_glooBarrier && call <= SL_CALL_glooScatter) || call >= SL_CALL_glooIbarrier;
+           (call >= SL_CALL_glooBarrier && call <= SL_CALL_glooScatter) ||
+           (call >= SL_CALL_glooIbarrier && call <= SL_CALL_glooIscatter) ||
+           (call >= SL_CALL_MPI_Win_create && call <= SL_CALL_MPI_Win_create_dynamic) ||
+           call == SL_CALL_MPI_File_open;
 }
 
 /* The name of a collective: Gloo's posted and blocking ones match. */

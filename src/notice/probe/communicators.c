@@ -41,6 +41,13 @@ sl_communicator *sl_communicator_find(uint64_t handle) {
     return NULL;
 }
 
+static void free_entry(sl_communicator *communicator) {
+    free(communicator->world);
+    free(communicator->access.pair);
+    free(communicator->exposure.pair);
+    free(communicator);
+}
+
 static void remove_locked(uint64_t key) {
     for (size_t i = 0, at = hash(key); i < SLOTS; i++, at = (at + 1) % SLOTS) {
         uint64_t there = atomic_load_explicit(&table.slot[at].key, memory_order_relaxed);
@@ -58,10 +65,8 @@ static void remove_locked(uint64_t key) {
             next = at;
             at = (at + SLOTS - 1) % SLOTS;
         }
-        if (atomic_load(&gone->pending) == 0) {
-            free(gone->world);
-            free(gone);
-        }
+        if (atomic_load(&gone->pending) == 0)
+            free_entry(gone);
         return;
     }
 }
@@ -85,10 +90,8 @@ sl_communicator *sl_communicator_add(uint64_t handle, sl_communicator *communica
     pthread_mutex_unlock(&table.lock);
     if (entered == &sl_nowhere)
         sl_probe_untracked();
-    if (entered != communicator) {
-        free(communicator->world);
-        free(communicator);
-    }
+    if (entered != communicator)
+        free_entry(communicator);
     return entered;
 }
 

@@ -8,6 +8,18 @@
 
 #include "notice/gate/gate.h"
 
+/* Between MPI_Win_start and _complete, or MPI_Win_post and _wait: a rank of the group. */
+typedef struct sl_window_pair {
+    sl_gate_channel *awaited; /* its call, which the end waits for; NULL: no room, or this rank itself */
+    uint64_t number;
+    sl_gate_channel *own; /* where this rank's call for it counts */
+} sl_window_pair;
+
+typedef struct sl_window_pairs {
+    sl_window_pair *pair;
+    int count;
+} sl_window_pairs;
+
 typedef struct sl_communicator {
     uint64_t name;
     int rank;                  /* own, as in records */
@@ -17,6 +29,7 @@ typedef struct sl_communicator {
     _Atomic uint32_t children; /* communicators made from it so far */
     _Atomic uint32_t pending;  /* wildcard requests that will need `world`: it outlives the communicator */
     sl_gate_channel *channel;  /* of its collectives; NULL: no other member, or no gate */
+    sl_window_pairs access, exposure; /* of a window; one thread at a time opens and ends them */
 } sl_communicator;
 
 /** Entry for calls without a communicator: name 0, no members. */

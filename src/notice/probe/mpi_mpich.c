@@ -9,6 +9,7 @@
 #define SL_ANY_SOURCE (-2)
 #define SL_ROOT (-3)
 #define SL_NO_PRECEDE 8192 /* MPI_MODE_NOPRECEDE */
+#define SL_EXCLUSIVE 234   /* MPI_LOCK_EXCLUSIVE */
 #define SL_IGNORE ((void *)1)
 #define SL_STATUS_SIZE 20 /* of an MPI_Status; source and tag are its words 2 and 3 */
 #define SL_STATUS_SOURCE 2

@@ -10,6 +10,7 @@ typedef void *sl_openmpi_handle;
 #define SL_ANY_SOURCE (-1)
 #define SL_ROOT (-4)
 #define SL_NO_PRECEDE 2 /* MPI_MODE_NOPRECEDE */
+#define SL_EXCLUSIVE 1  /* MPI_LOCK_EXCLUSIVE */
 #define SL_IGNORE ((void *)0)
 #define SL_STATUS_SIZE 24 /* of an MPI_Status; source and tag are its words 0 and 1 */
 #define SL_STATUS_SOURCE 0

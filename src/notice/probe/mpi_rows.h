@@ -128,11 +128,13 @@
         SL_REAL(prefix, name, params)                                                                        \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
-        sl_communicator *communicator = communicator_of(comm);                                               \
+        SL_BEGIN(name, comm, SL_NO_RANK, SL_NO_TAG)                                                          \
         uint64_t numbered = next_child(communicator);                                                        \
-        const sl_call call = {.kind = SL_RECORD_CALL};                                                       \
         passage p = pass(&call, communicator, WAY_TOGETHER, SL_GATE_BLOCK);                                  \
+        sl_probe_describe(&call, 0, unit);                                                                   \
+        sl_probe_begin(&call);                                                                               \
         int result = real args;                                                                              \
+        sl_probe_after(&call, 0);                                                                            \
         if (result == 0)                                                                                     \
             enter_window(*win, communicator, numbered);                                                      \
         leave(&p);                                                                                           \
@@ -165,7 +167,7 @@
         SL_REAL(prefix, name, params)                                                                        \
         if (!sl_probe_enter())                                                                               \
             return real args;                                                                                \
-        passage p = pass_shared(file_key(file));                                                             \
+        passage p = pass_shared(file_key(file), SL_CALL_MPI_##name);                                         \
         int result = real args;                                                                              \
         leave(&p);                                                                                           \
         sl_probe_leave();                                                                                    \

@@ -4,8 +4,8 @@
  * mpi.h).
  *
  * Defined before: SL_FAMILY, SL_WRAPPERS, SL_HANDLE, SL_KEY(handle), SL_IN_PLACE, SL_PROC_NULL,
- * SL_ANY_SOURCE, SL_ROOT, SL_NO_PRECEDE, SL_IGNORE (a status), SL_STATUS_SIZE, _SOURCE, _TAG, and
- * SL_CONSTANT(openmpi name, mpich value) for handles that are constants. */
+ * SL_ANY_SOURCE, SL_ROOT, SL_NO_PRECEDE, SL_EXCLUSIVE, SL_IGNORE (a status), SL_STATUS_SIZE, _SOURCE, _TAG,
+ * and SL_CONSTANT(openmpi name, mpich value) for handles that are constants. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -135,11 +135,9 @@ static void prepare(void) {
 
 /* ---- communicators ---- */
 
-/* World ranks of one side of a communicator, malloc'ed, and a name mixed from them. */
-static int *members_of(SL_COMM comm, int remote, int *count, uint64_t *name) {
-    SL_MPI_GROUP group, world;
-    if ((remote ? library.comm_remote_group(comm, &group) : library.comm_group(comm, &group)) != 0)
-        return NULL;
+/* World ranks of a group, malloc'ed. NULL: the library cannot be asked, or no memory. */
+static int *world_ranks(SL_MPI_GROUP group, int *count) {
+    SL_MPI_GROUP world;
     int *ranks = NULL, *theirs = NULL;
     if (library.group_size(group, count) == 0 && library.comm_group(library.world, &world) == 0) {
         ranks = malloc(((size_t)*count + 1) * sizeof *ranks);
@@ -152,8 +150,17 @@ static int *members_of(SL_COMM comm, int remote, int *count, uint64_t *name) {
         }
         library.group_free(&world);
     }
-    library.group_free(&group);
     free(ranks);
+    return theirs;
+}
+
+/* World ranks of one side of a communicator, malloc'ed, and a name mixed from them. */
+static int *members_of(SL_COMM comm, int remote, int *count, uint64_t *name) {
+    SL_MPI_GROUP group;
+    if ((remote ? library.comm_remote_group(comm, &group) : library.comm_group(comm, &group)) != 0)
+        return NULL;
+    int *theirs = world_ranks(group, count);
+    library.group_free(&group);
     *name = sl_name_text("members");
     for (int i = 0; theirs && i < *count; i++) {
         if (theirs[i] < 0)
@@ -405,6 +412,8 @@ static const int *narrow_all(const void *counts, SL_COMM comm) {
 #include "notice/probe/mpi_wait.h"
 
 #include "notice/probe/mpi_shared.h"
+
+#include "notice/probe/mpi_windows.h"
 
 /* ---- the wrappers, from the table ---- */
 

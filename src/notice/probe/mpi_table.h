@@ -9,9 +9,8 @@
  *   SL_CREATE(name, params, args, parent, created, key)      a collective on `parent` that makes a communicator
  *   SL_HAND(name, params, args, body)                        body(real, args...) is written by hand
  *   SL_BRACKET(name, body)                                   the same, for a call without arguments
- * Not recorded, but they pass the gate:
  *   SL_WINDOW(name, params, args)                            a collective on `comm` that makes `win`
- *   SL_FILE_CALL(name, params, args)                         a collective of all ranks that opened `file`
+ *   SL_FILE_CALL(name, params, args)                         a collective of all ranks that opened `file`; not recorded
  * SL_LARGE makes the variants of MPI 4 with large counts. Handles are SL_..., and differ between families. `bytes` is
  * computed after a successful call; b(count, type) are the bytes of a buffer, `members` the communicator's peers. */
 #ifdef SL_LARGE
@@ -126,7 +125,7 @@ SL_HAND(Request_get_status, (SL_REQUEST request, int *flag, SL_STATUS *status), 
 SL_HAND(Cancel, (SL_REQUEST *request), (request), cancel_request)
 SL_HAND(Request_free, (SL_REQUEST *request), (request), free_request)
 SL_HAND(Comm_free, (SL_COMM *comm), (comm), free_communicator)
-SL_HAND(Comm_disconnect, (SL_COMM *comm), (comm), free_communicator)
+SL_HAND(Comm_disconnect, (SL_COMM *comm), (comm), disconnect_communicator)
 SL_HAND(Comm_idup, (SL_COMM comm, SL_COMM *created, SL_REQUEST *request), (comm, created, request), post_duplicate)
 SL_CREATE(Comm_dup, (SL_COMM comm, SL_COMM *created), (comm, created), comm, created, SL_NUMBERED)
 SL_CREATE(Comm_dup_with_info, (SL_COMM comm, SL_INFO info, SL_COMM *created), (comm, info, created), comm, created, SL_NUMBERED)
@@ -147,10 +146,10 @@ SL_CREATE(Dist_graph_create_adjacent, (SL_COMM comm, int in, const int *sources,
 SL_CREATE(Intercomm_create, (SL_COMM comm, int leader, SL_COMM bridge, int remote, int tag, SL_COMM *created), (comm, leader, bridge, remote, tag, created), comm, created, tag)
 SL_CREATE(Intercomm_merge, (SL_COMM comm, int high, SL_COMM *created), (comm, high, created), comm, created, SL_NUMBERED)
 
-/* ---- windows: not recorded, but they pass the gate ---- */
-SL_WINDOW(Win_create, (void *base, SL_AINT size, int unit, SL_INFO info, SL_COMM comm, SL_WIN *win), (base, size, unit, info, comm, win))
-SL_WINDOW(Win_allocate, (SL_AINT size, int unit, SL_INFO info, SL_COMM comm, void *base, SL_WIN *win), (size, unit, info, comm, base, win))
-SL_WINDOW(Win_allocate_shared, (SL_AINT size, int unit, SL_INFO info, SL_COMM comm, void *base, SL_WIN *win), (size, unit, info, comm, base, win))
+/* ---- windows ---- */
+SL_WINDOW(Win_create, (void *base, SL_AINT size, int step, SL_INFO info, SL_COMM comm, SL_WIN *win), (base, size, step, info, comm, win))
+SL_WINDOW(Win_allocate, (SL_AINT size, int step, SL_INFO info, SL_COMM comm, void *base, SL_WIN *win), (size, step, info, comm, base, win))
+SL_WINDOW(Win_allocate_shared, (SL_AINT size, int step, SL_INFO info, SL_COMM comm, void *base, SL_WIN *win), (size, step, info, comm, base, win))
 SL_WINDOW(Win_create_dynamic, (SL_INFO info, SL_COMM comm, SL_WIN *win), (info, comm, win))
 SL_HAND(Win_free, (SL_WIN *win), (win), free_window)
 SL_HAND(Win_fence, (int assertion, SL_WIN win), (assertion, win), fence_window)
@@ -158,8 +157,15 @@ SL_HAND(Win_lock, (int type, int rank, int assertion, SL_WIN win), (type, rank, 
 SL_HAND(Win_unlock, (int rank, SL_WIN win), (rank, win), unlock_window)
 SL_HAND(Win_lock_all, (int assertion, SL_WIN win), (assertion, win), lock_all_window)
 SL_HAND(Win_unlock_all, (SL_WIN win), (win), unlock_all_window)
-SL_HAND(Win_start, (SL_MPI_GROUP group, int assertion, SL_WIN win), (group, assertion, win), expose_window)
-SL_HAND(Win_post, (SL_MPI_GROUP group, int assertion, SL_WIN win), (group, assertion, win), expose_window)
+SL_HAND(Win_flush, (int rank, SL_WIN win), (rank, win), flush_window)
+SL_HAND(Win_flush_all, (SL_WIN win), (win), flush_all_window)
+SL_HAND(Win_flush_local, (int rank, SL_WIN win), (rank, win), flush_local_window)
+SL_HAND(Win_flush_local_all, (SL_WIN win), (win), flush_local_all_window)
+SL_HAND(Win_start, (SL_MPI_GROUP group, int assertion, SL_WIN win), (group, assertion, win), start_window)
+SL_HAND(Win_complete, (SL_WIN win), (win), complete_window)
+SL_HAND(Win_post, (SL_MPI_GROUP group, int assertion, SL_WIN win), (group, assertion, win), post_window)
+SL_HAND(Win_wait, (SL_WIN win), (win), wait_window)
+SL_HAND(Win_test, (SL_WIN win, int *flag), (win, flag), test_window)
 
 /* ---- files: the joint calls of all ranks that opened one; not recorded ---- */
 #define SL_ALL_OF_FILE(x) (SL_FILE file, x void *buffer, int count, SL_TYPE type, SL_STATUS *status)

@@ -69,7 +69,13 @@ _Static_assert(offsetof(sl_call, sequence) == offsetof(sl_record, sequence), "th
     X(glooIsend) X(glooIrecv) X(glooIbarrier) X(glooIallreduce) X(glooIallgather) X(glooIreduceScatter) \
     X(glooIalltoall) X(glooIbroadcast) X(glooIreduce) X(glooIgather) X(glooIscatter) \
     X(MPI_Win_fence) \
-    X(ncclProxySend) X(ncclProxyRecv) X(ncclProxyGpuWait) X(ncclProxyPeerWait)
+    X(ncclProxySend) X(ncclProxyRecv) X(ncclProxyGpuWait) X(ncclProxyPeerWait) \
+    X(MPI_Comm_free) X(MPI_Comm_disconnect) X(MPI_Win_create) X(MPI_Win_allocate) X(MPI_Win_allocate_shared) X(MPI_Win_create_dynamic) \
+    X(MPI_Win_free) X(MPI_Win_start) X(MPI_Win_complete) X(MPI_Win_post) X(MPI_Win_wait) X(MPI_Win_lock) X(MPI_Win_unlock) \
+    X(MPI_Win_lock_all) X(MPI_Win_unlock_all) X(MPI_Win_flush) X(MPI_Win_flush_all) X(MPI_Win_flush_local) X(MPI_Win_flush_local_all) \
+    X(MPI_File_open) X(MPI_File_close) X(MPI_File_set_size) X(MPI_File_preallocate) X(MPI_File_set_view) X(MPI_File_sync) \
+    X(MPI_File_read_all) X(MPI_File_write_all) X(MPI_File_read_at_all) X(MPI_File_write_at_all) X(MPI_File_read_ordered) \
+    X(MPI_File_write_ordered)
 #define SL_CALL_ENUM(name) SL_CALL_##name,
 typedef enum sl_call_kind { SL_CALL_NOTHING = 0, SL_CALLS(SL_CALL_ENUM) SL_CALL_COUNT } sl_call_kind;
 /* clang-format on */

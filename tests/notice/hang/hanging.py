@@ -39,6 +39,15 @@ MPI = {
     "read": (["wrong"], r"rank {wrong} reads /tmp/stands"),
     "finalize": (["wrong"], r"rank {wrong} has (reached its end|ended)"),
     "cross": (["wrong"], r"wait for each other.*communicator 2.*communicator 3|communicator 3.*communicator 2"),
+    "window-post": (["wrong"], r"rank {wrong} has left out MPI_Win_post.*rank {wrong} is in MPI_Barrier"),
+    "window-complete": (["wrong"], r"rank {wrong} has left out MPI_Win_complete: rank {peer} waits for rank {wrong}'s MPI_Win_complete"),
+    "window-late-post": (["wrong"], r"rank {wrong} has not entered.*rank {wrong} computes.*, at spin_forever < .*main"),
+    "window-late-complete": (["wrong"], r"rank {wrong} has not entered.*rank {wrong} computes after MPI_Win_start, at spin_forever < .*main"),
+    "window-starts": (None, r"wait for each other.*MPI_Win_post"),
+    "window-fence": (["wrong"], r"wait for each other.*MPI_Win_fence"),
+    "window-free": (["wrong"], r"rank {wrong} calls MPI_Win_free.*MPI_Win_fence"),
+    "window-unlock": (["wrong"], r"rank {wrong} holds a lock and is in another call: .*waits for the lock on rank {peer}'s window.*MPI_Barrier"),
+    "window-late-unlock": (["wrong"], r"rank {wrong} holds a lock: .*the lock on rank {peer}'s window.*rank {wrong} computes"),
 }
 GLOO = {
     "skip-barrier": (["wrong"], r"rank {wrong} (has not entered|calls glooAllreduce).*glooBarrier"),

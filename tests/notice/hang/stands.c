@@ -1,5 +1,6 @@
 /* A program that comes to stand in the given way: stands KIND RANK [ITERATIONS [PAUSE_MS [LONG_S]]]. RANK
- * makes the mistake in the middle of a loop of a Sendrecv in a ring, an Allreduce and a Barrier. */
+ * makes the mistake in the middle of a loop of a Sendrecv in a ring, an Allreduce and a Barrier; of kinds
+ * "window-...", with one-sided calls before the Barrier. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -101,6 +102,73 @@ static int mistake(int wrong, double seconds) {
     return 0;
 }
 
+static MPI_Win window;
+static double *exposed;
+static MPI_Group ring[2]; /* the ranks before and after this one */
+
+static void make_window(void) {
+    const int at[2] = {(rank + size - 1) % size, next_of(rank)};
+    MPI_Group world;
+    MPI_Win_allocate(sizeof *exposed, sizeof *exposed, MPI_INFO_NULL, MPI_COMM_WORLD, &exposed, &window);
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    for (int i = 0; i < 2; i++)
+        MPI_Group_incl(world, 1, &at[i], &ring[i]);
+}
+
+static void put(int to) {
+    static double value = 1;
+    MPI_Put(&value, 1, MPI_DOUBLE, to, 0, 1, MPI_DOUBLE, window);
+}
+
+/* To the next rank, by groups. */
+static void put_in_ring(int mine) {
+    const int posts = !(is("window-post") && mine);
+    if (is("window-late-post") && mine)
+        spin_forever();
+    if (posts)
+        MPI_Win_post(ring[0], 0, window);
+    MPI_Win_start(ring[1], 0, window);
+    put(next_of(rank));
+    if (is("window-late-complete") && mine)
+        spin_forever();
+    if (!(is("window-complete") && mine))
+        MPI_Win_complete(window);
+    if (posts)
+        MPI_Win_wait(window);
+}
+
+/* All into the window of one rank, one after the other. */
+static void put_with_lock(int now, int mine, int to) {
+    if (now && mine)
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, to, 0, window);
+    if (now)
+        MPI_Barrier(MPI_COMM_WORLD);
+    if (now && mine && is("window-late-unlock"))
+        spin_forever();
+    if (now && mine)
+        return;
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, to, 0, window);
+    put(to);
+    MPI_Win_unlock(to, window);
+}
+
+static void use_window(int now, int wrong) {
+    const int mine = now && rank == wrong;
+    if (is("window-fence") || is("window-free")) {
+        if (is("window-free") && mine)
+            MPI_Win_free(&window);
+        else if (!mine)
+            MPI_Win_fence(0, window);
+    } else if (is("window-unlock") || is("window-late-unlock"))
+        put_with_lock(now, mine, next_of(wrong));
+    else if (is("window-starts") && now) {
+        MPI_Win_start(ring[1], 0, window);
+        put(next_of(rank));
+        MPI_Win_complete(window);
+    } else
+        put_in_ring(mine);
+}
+
 static void cross(int wrong, MPI_Comm a, MPI_Comm b) {
     MPI_Barrier(rank == wrong ? b : a);
     MPI_Barrier(rank == wrong ? a : b);
@@ -117,6 +185,9 @@ int main(int argc, char **argv) {
     MPI_Comm_dup(MPI_COMM_WORLD, &a);
     MPI_Comm_dup(MPI_COMM_WORLD, &b);
     MPI_Comm_split(MPI_COMM_WORLD, rank / 2, rank, &half);
+    const int windows = strncmp(kind, "window-", 7) == 0;
+    if (windows)
+        make_window();
     large = calloc(LARGE, sizeof *large);
     sum_of = calloc(LARGE, sizeof *sum_of);
     for (int i = 0; i < iterations; i++) {
@@ -126,6 +197,8 @@ int main(int argc, char **argv) {
                      1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Allreduce(&out, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         MPI_Allreduce(&out, &sum, 1, MPI_DOUBLE, MPI_SUM, half);
+        if (windows)
+            use_window(i == iterations / 2, wrong);
         if (i == iterations / 2 && is("cross"))
             cross(wrong, a, b);
         if (i != iterations / 2 || !mistake(wrong, argc > 5 ? atof(argv[5]) : 5))

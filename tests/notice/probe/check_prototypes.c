@@ -81,6 +81,7 @@ _Static_assert(sizeof(MPI_Comm) == sizeof(void *) && sizeof(MPI_Request) == size
                    sizeof(MPI_Message) == sizeof(void *),
                "handles");
 _Static_assert(MPI_ANY_SOURCE == -1 && MPI_PROC_NULL == -2 && MPI_ROOT == -4, "constants");
+_Static_assert(MPI_LOCK_EXCLUSIVE == 1 && MPI_MODE_NOPRECEDE == 2, "constants");
 _Static_assert((long)MPI_IN_PLACE == 1, "constants");
 _Static_assert(sizeof(MPI_Win) == sizeof(void *), "handles");
 _Static_assert(sizeof(MPI_Status) == 24 && offsetof(MPI_Status, MPI_SOURCE) == 0 &&
@@ -95,6 +96,7 @@ _Static_assert(sizeof(MPI_Comm) == sizeof(int) && sizeof(MPI_Request) == sizeof(
                    sizeof(MPI_Message) == sizeof(int),
                "handles");
 _Static_assert(MPI_ANY_SOURCE == -2 && MPI_PROC_NULL == -1 && MPI_ROOT == -3, "constants");
+_Static_assert(MPI_LOCK_EXCLUSIVE == 234 && MPI_MODE_NOPRECEDE == 8192, "constants");
 _Static_assert((long)MPI_IN_PLACE == -1, "constants");
 _Static_assert(sizeof(MPI_Win) == sizeof(int), "handles");
 _Static_assert(sizeof(MPI_Status) == 20 && offsetof(MPI_Status, MPI_SOURCE) == 8 &&
