@@ -127,7 +127,9 @@ static double contradiction(const piece *a, const piece *b) {
 /* Cost of aligning b[i + shift] with a[i]; NEVER if they cannot belong together. A pair that contradicts
  * itself by more than the clock error costs as much as the whole window: in a program that runs in step,
  * every message of a slow link arrives just before the next one is sent, so the closest pairs are impossible
- * ones. */
+ * ones. One that contradicts itself by less costs nothing for it: with clocks that far apart, the messages of
+ * one direction seem to arrive before they were sent. Laid a period later instead, they would seem to take
+ * that long, and the shifts around a circle of ranks would no longer add up to none. */
 static double cost_of(const piece *a, size_t as, const piece *b, size_t bs, long shift, double clock_error) {
     long first = shift < 0 ? -shift : 0;
     long last = (long)bs - shift < (long)as ? (long)bs - shift : (long)as;
@@ -141,7 +143,7 @@ static double cost_of(const piece *a, size_t as, const piece *b, size_t bs, long
         const piece *x = &a[i], *y = &b[i + shift];
         unlike += x->role != SL_ROLE_SEND && x->call != y->call;
         double contradicts = contradiction(x, y);
-        against += contradicts;
+        against += contradicts > clock_error ? contradicts - clock_error : 0;
         impossible += contradicts > clock_error;
         int64_t from = x->role == SL_ROLE_SEND ? x->part.start : x->part.end;
         distance[count++] = (double)(y->part.end - from);
@@ -264,7 +266,7 @@ static sl_status match_messages(const piece *p, size_t count, double clock_error
         return SL_OK;
     for (size_t i = 0; i < sends; i++) {
         long j = (long)i + shift;
-        if (j >= 0 && j < (long)receives && receive[j].part.end >= p[i].part.start)
+        if (j >= 0 && j < (long)receives && contradiction(&p[i], &receive[j]) <= clock_error)
             SL_TRY(add_message(all, &p[i], &receive[j]));
     }
     return SL_OK;

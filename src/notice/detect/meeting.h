@@ -14,7 +14,8 @@
 
 /** From calls and completions of ranks 0 to ranks - 1 in any order, times on one clock, with ranks and peers
  * of one world (a caller with NCCL's calls translates them); others are skipped. A call without an end is
- * ignored. `clock_error`: bound, ns, of the difference of any two ranks' clocks. SL_ENOMEM. Free with
+ * ignored. `clock_error`: bound, ns, of the difference of any two ranks' clocks, by which a message may seem
+ * to arrive before it was sent. SL_ENOMEM. Free with
  * sl_meetings_close, also on error. */
 sl_status sl_meetings_find(const sl_call *call, size_t calls, int ranks, int64_t clock_error,
                            sl_meetings *meetings);

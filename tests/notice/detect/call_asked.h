@@ -8,11 +8,6 @@
 
 #define MAX 8
 
-static uint64_t seed(void) {
-    const char *text = getenv("SL_SEED");
-    return text ? strtoull(text, NULL, 0) : 20260;
-}
-
 typedef struct answer {
     sl_suspect suspect[MAX];
     size_t count;

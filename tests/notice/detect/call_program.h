@@ -13,6 +13,11 @@
 enum { PROGRAM_RANKS = 16, PROGRAM_STEPS = 64, PROGRAM_GROUPS = 16 };
 #define US 1000ll
 
+static inline uint64_t seed(void) {
+    const char *text = getenv("SL_SEED");
+    return text ? strtoull(text, NULL, 0) : 20260;
+}
+
 typedef enum step_kind {
     COMPUTE,
     SEND,
