@@ -9,10 +9,12 @@ import time
 
 import torch
 import torch.distributed as dist
+from begun import all_have_begun
 from torch._C import _distributed_c10d as recorder
 
 how, wrong, prefix = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 dist.init_process_group("gloo")
+all_have_begun()
 rank = dist.get_rank()
 
 

@@ -9,6 +9,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from begun import all_have_begun
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -98,6 +99,7 @@ def main():
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     groups = [dist.new_group(list(range(size))) for _ in range(2)]
+    all_have_begun()
     for i in range(int(iterations)):
         time.sleep(pause / 1000)
         x = torch.full((16,), float(rank))
