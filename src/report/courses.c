@@ -89,6 +89,7 @@ void sl_marks_free(sl_marks *m) {
 /* Columns over the same points; names and columns are the caller's. */
 typedef struct table {
     const char *title, *y_label;
+    int cuts_rare;
     size_t points;
     const int *iteration; /* [points] ascending */
     int columns;          /* at most SL_COURSE_LINES */
@@ -152,6 +153,7 @@ static sl_status draw(const table *t, const sl_marks *marks, const sl_draw_style
                                        .series = series,
                                        .marks = marks->count,
                                        .mark = marks->mark,
+                                       .cuts_rare = t->cuts_rare,
                                        .style = style},
                            out);
 done:
@@ -207,7 +209,7 @@ done:
 
 sl_status sl_course_time(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,
                          FILE *out, size_t *drawn) {
-    table t = {.title = "Iteration time", .y_label = "ms", .name = {"measured", "predicted"}};
+    table t = {.title = "Iteration time", .y_label = "ms", .cuts_rare = 1, .name = {"measured", "predicted"}};
     return draw_pair(data, &t, measured_time, predicted_time, marks, style, out, drawn);
 }
 
@@ -349,7 +351,7 @@ static size_t number_measured(const sl_run_data *data, int *iteration, int32_t *
 
 sl_status sl_course_links(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,
                           FILE *out, sl_courses *courses) {
-    table t = {.title = "Links: latency and transfer of a message", .y_label = "ms"};
+    table t = {.title = "Links: latency and transfer of a message", .y_label = "ms", .cuts_rare = 1};
     int *iteration = NULL;
     int32_t *point = NULL;
     value *v = NULL;
@@ -407,7 +409,7 @@ static size_t measure_ranks(const sl_recorded *r, const int32_t *point, value *v
 
 sl_status sl_course_devices(const sl_recorded *r, const sl_marks *marks, const sl_draw_style *style,
                             FILE *out, sl_courses *courses) {
-    table t = {.title = "Devices: compute time of a microbatch, by rank", .y_label = "ms"};
+    table t = {.title = "Devices: compute time of a microbatch, by rank", .y_label = "ms", .cuts_rare = 1};
     const size_t replicas = r->replicas > 0 ? (size_t)r->replicas : 1, ranks = (size_t)r->ranks * replicas;
     int *iteration = NULL;
     int32_t *point = NULL;

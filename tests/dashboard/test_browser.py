@@ -185,6 +185,35 @@ def test_a_run_without_iterations_is_shown(page):
         page.open("about:blank")
 
 
+def test_a_stall_does_not_set_the_scale(page):
+    """Iterations of 50 ms, one of 1 s: the others use at least half of the height, and the stall is at the top with its value."""
+    path = os.path.join(folder, "stall")
+    run = Folder(path)
+    run.hold()
+    run.start()
+    run.iterate(30, time=50, predicted=50)
+    with Dashboard(path) as d:
+        page.open(d.url)
+        page.wait("window.slackline && slackline.drawn > 0 && slackline.board.rows.length === 30")
+        page.ask("window.written = [], CanvasRenderingContext2D.prototype.fillText = (old => function (t, ...r) { window.written.push(t); return old.call(this, t, ...r); })"
+                 "(CanvasRenderingContext2D.prototype.fillText), 0")
+        run.iterate(1, time=1000, predicted=50)
+        run.iterate(20, time=50, predicted=50)
+        page.wait("slackline.board.rows.length === 51 && slackline.view.chart.rows.length === 51")
+        heights = page.ask("(() => { const c = slackline.view.chart; return c.rows.map(r => (c.bottom - c.y(r[1])) / (c.bottom - c.top)); })()")
+        others = heights[:30] + heights[31:]
+        expect(heights[30] == 1, f"the stall is at the top: {heights[30]}")
+        expect(max(others) - min(others) >= 0.5 and max(others) < 1, f"the others use half of the height: {min(others)} to {max(others)}")
+        expect(page.ask("window.written.some(t => /^(9[0-9][0-9] ms|1.0[0-9] s)$/.test(t))"), f"its value is written: {page.ask('window.written.slice(-40)')}")
+        keep(page, "stall")
+        page.open("about:blank")
+    if pictures:
+        subprocess.run([command, "report", path, "-o", os.path.join(folder, "stall.html")], check=True)
+        page.open("file://" + os.path.join(folder, "stall.html"))
+        keep(page, "stall-report")
+        page.open("about:blank")
+
+
 def test_the_token_is_asked_for_and_not_shown(page):
     path = os.path.join(folder, "token")
     Folder(path).iterate(2)

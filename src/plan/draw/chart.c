@@ -54,7 +54,9 @@ typedef struct chart_picture {
     double *label_at; /* [count] position of each name */
     int *by_height;   /* [count] series from the top one */
     sl_chart_signs signs;
-    double turn, hang; /* of categories: angle in degrees, 0: none; the additional height that it needs */
+    double rare;          /* from this value on, values are at the top; INFINITY: none */
+    sl_chart_rare *rares; /* [points] */
+    double turn, hang;    /* of categories: angle in degrees, 0: none; the additional height that it needs */
 } chart_picture;
 
 static const char *colour_of(const chart_picture *p, int k) {
@@ -73,7 +75,7 @@ static double value_of(const sl_chart *c, int k, int point) {
 }
 
 static double down(const chart_picture *p, double y) {
-    return p->top + p->height * (1 - sl_axis_share(&p->y, y));
+    return y < p->rare ? p->top + p->height * (1 - sl_axis_share(&p->y, y)) : p->top;
 }
 
 /* ---- ranges ---- */
@@ -86,11 +88,12 @@ static void extend(double value, double *low, double *high) {
 }
 
 /* From 0 unless that would put all lines into the upper half; otherwise with some room on both sides. */
-static sl_chart_axis y_axis(const sl_chart *c) {
+static sl_chart_axis y_axis(const sl_chart *c, double rare) {
     double low = INFINITY, high = -INFINITY;
     for (int k = 0; k < c->count; k++)
         for (int i = 0; i < c->points; i++)
-            extend(value_of(c, k, i), &low, &high);
+            if (value_of(c, k, i) < rare)
+                extend(value_of(c, k, i), &low, &high);
     double room = 0.03 * (high - low);
     low = low >= 0 && low < high / 2 ? 0 : low - room;
     return sl_axis_around(low, high + room, 8);
@@ -312,6 +315,35 @@ static void draw_markers(const chart_picture *p, int k, FILE *out) {
     }
 }
 
+/* The largest value of each point that has a rare one. */
+static void draw_rare(const chart_picture *p, FILE *out) {
+    const sl_chart *c = p->chart;
+    size_t count = 0;
+    for (int i = 0; i < c->points; i++) {
+        sl_chart_rare r = {.x = p->areas[i].x, .value = -INFINITY, .point = p->areas[i].point};
+        for (int k = 0; k < c->count; k++)
+            r.value = fmax(r.value, isfinite(value_of(c, k, r.point)) ? value_of(c, k, r.point) : -INFINITY);
+        if (r.value >= p->rare)
+            p->rares[count++] = r;
+    }
+    sl_chart_rare_draw(c, p->rares, count, LEFT + p->plot, p->top, out);
+}
+
+static sl_status find_rare(chart_picture *p) {
+    const sl_chart *c = p->chart;
+    unsigned char *seen;
+    p->rare = INFINITY;
+    if (!c->x || !c->cuts_rare)
+        return SL_OK;
+    SL_TRY(sl_alloc(&p->rares, (size_t)c->points, sizeof *p->rares));
+    SL_TRY(sl_alloc(&seen, (size_t)c->points, 1));
+    for (int i = 0; i < c->points; i++)
+        seen[i] = (unsigned char)is_seen(c, i);
+    sl_status status = sl_chart_rare_find(c, seen, &p->rare);
+    sl_free(seen);
+    return status;
+}
+
 static void draw_name(const chart_picture *p, int k, FILE *out) {
     const sl_chart_line *series = &p->chart->series[k];
     double x = p->below ? LEFT : LEFT + p->plot + LABEL_GAP, y = p->label_at[k];
@@ -396,16 +428,20 @@ static void draw(const chart_picture *p, FILE *out) {
     for (int k = 0; k < c->count; k++)
         if (!c->series[k].is_reference)
             draw_markers(p, k, out);
+    if (p->rares)
+        draw_rare(p, out);
     for (int k = 0; k < c->count && has_names(c); k++)
         draw_name(p, k, out);
     sl_style_end(c->style, out);
 }
 
 sl_status sl_draw_chart(const sl_chart *chart, FILE *out) {
-    chart_picture p = {.chart = chart, .y = y_axis(chart)};
+    chart_picture p = {.chart = chart};
     size_t count = (size_t)chart->count;
     sl_status status;
     SL_TRY(divide(&p));
+    SL_TRY_GOTO(done, status, find_rare(&p));
+    p.y = y_axis(chart, p.rare);
     if (chart->x)
         p.x = x_axis(chart, p.plot);
     SL_TRY_GOTO(done, status, sl_chart_signs_arrange(chart, &p.x, LEFT, p.plot, &p.signs));
@@ -420,6 +456,6 @@ sl_status sl_draw_chart(const sl_chart *chart, FILE *out) {
         status = sl_error_errno(SL_ESYS, "the chart cannot be written");
 done:
     sl_chart_signs_free(&p.signs);
-    SL_FREE(p.areas, p.label_at, p.by_height);
+    SL_FREE(p.areas, p.label_at, p.by_height, p.rares);
     return status;
 }

@@ -30,6 +30,8 @@ typedef struct sl_chart {
     const sl_chart_line *series; /* [count] */
     int marks;                   /* with x only */
     const sl_chart_mark *mark;   /* [marks] in ascending x; those outside of the points are not drawn */
+    int cuts_rare;               /* with x only: few values far above all others do not set the scale; each is
+                                    a triangle at the top, with its number */
     const sl_draw_style *style;  /* NULL: that of the screen; names go below a narrow plot */
 } sl_chart;
 

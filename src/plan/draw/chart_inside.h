@@ -26,3 +26,18 @@ void sl_chart_signs_free(sl_chart_signs *signs);
 double sl_chart_signs_height(const sl_chart_signs *signs);
 void sl_chart_signs_draw(const sl_chart *chart, const sl_chart_signs *signs, double top, double height,
                          FILE *out);
+
+/* ---- rare values, which do not set the scale ---- */
+
+typedef struct sl_chart_rare {
+    double x, value; /* x on the picture */
+    int point;
+} sl_chart_rare;
+
+/** Finds from which value on values are rare, INFINITY: none is. seen[points]: 1: the point is drawn.
+ * SL_ENOMEM. */
+sl_status sl_chart_rare_find(const sl_chart *chart, const unsigned char *seen, double *from);
+
+/** Triangles at the top of the plot, with numbers as far as there is room. `rare` in ascending x. */
+void sl_chart_rare_draw(const sl_chart *chart, const sl_chart_rare *rare, size_t count, double right,
+                        double top, FILE *out);
