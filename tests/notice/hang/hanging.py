@@ -45,7 +45,6 @@ MPI = {
     "window-late-complete": (["wrong"], r"rank {wrong} has not entered.*rank {wrong} computes after MPI_Win_start, at spin_forever < .*main"),
     "window-starts": (None, r"wait for each other.*MPI_Win_post"),
     "window-fence": (["wrong"], r"wait for each other.*MPI_Win_fence"),
-    "window-free": (["wrong"], r"rank {wrong} calls MPI_Win_free.*MPI_Win_fence"),
     "window-unlock": (["wrong"], r"rank {wrong} holds a lock and is in another call: .*waits for the lock on rank {peer}'s window.*MPI_Barrier"),
     "window-late-unlock": (["wrong"], r"rank {wrong} holds a lock: .*the lock on rank {peer}'s window.*rank {wrong} computes"),
 }

@@ -154,10 +154,8 @@ static void put_with_lock(int now, int mine, int to) {
 
 static void use_window(int now, int wrong) {
     const int mine = now && rank == wrong;
-    if (is("window-fence") || is("window-free")) {
-        if (is("window-free") && mine)
-            MPI_Win_free(&window);
-        else if (!mine)
+    if (is("window-fence")) {
+        if (!mine)
             MPI_Win_fence(0, window);
     } else if (is("window-unlock") || is("window-late-unlock"))
         put_with_lock(now, mine, next_of(wrong));
