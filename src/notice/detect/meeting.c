@@ -114,14 +114,65 @@ static sl_status collect(const sl_call *sorted, size_t calls, pieces *all) {
 
 /* ---- laying two sequences over each other ---- */
 
+/* Where the data of a collective with a root goes: 1 from the root to the others, -1 to it, 0: neither. */
+static int way_of(int call) {
+    switch (call) {
+    case SL_CALL_MPI_Bcast:
+    case SL_CALL_MPI_Ibcast:
+    case SL_CALL_MPI_Scatter:
+    case SL_CALL_MPI_Scatterv:
+    case SL_CALL_MPI_Iscatter:
+    case SL_CALL_MPI_Iscatterv:
+    case SL_CALL_ncclBroadcast:
+    case SL_CALL_ncclBcast:
+    case SL_CALL_ncclScatter:
+    case SL_CALL_glooBroadcast:
+    case SL_CALL_glooIbroadcast:
+    case SL_CALL_glooScatter:
+    case SL_CALL_glooIscatter:
+        return 1;
+    case SL_CALL_MPI_Reduce:
+    case SL_CALL_MPI_Ireduce:
+    case SL_CALL_MPI_Gather:
+    case SL_CALL_MPI_Gatherv:
+    case SL_CALL_MPI_Igather:
+    case SL_CALL_MPI_Igatherv:
+    case SL_CALL_ncclReduce:
+    case SL_CALL_ncclGather:
+    case SL_CALL_glooReduce:
+    case SL_CALL_glooIreduce:
+    case SL_CALL_glooGather:
+    case SL_CALL_glooIgather:
+        return -1;
+    default:
+        return 0;
+    }
+}
+
+static double lag(int64_t end, int64_t start) {
+    return end < start ? (double)(start - end) : 0;
+}
+
+/* Who receives cannot end before its giver has begun. */
+static double rooted_contradiction(const piece *a, const piece *b) {
+    if (a->call != b->call || a->peer != b->peer || a->bytes == 0 || b->bytes == 0)
+        return 0;
+    const piece *root = a->peer == a->part.rank ? a : b->peer == b->part.rank ? b : NULL;
+    const piece *other = root == a ? b : a;
+    const int way = root ? way_of(a->call) : 0;
+    return way > 0   ? lag(other->part.end, root->part.start)
+           : way < 0 ? lag(root->part.end, other->part.start)
+                     : 0;
+}
+
 /* How far a pair contradicts itself: one member left before the other came. */
 static double contradiction(const piece *a, const piece *b) {
     double c = 0;
     if (a->role == SL_ROLE_SEND || a->role == SL_ROLE_COLLECTIVE)
-        c += b->part.end < a->part.start ? (double)(a->part.start - b->part.end) : 0;
+        c += lag(b->part.end, a->part.start);
     if (a->role == SL_ROLE_COLLECTIVE)
-        c += a->part.end < b->part.start ? (double)(b->part.start - a->part.end) : 0;
-    return c;
+        c += lag(a->part.end, b->part.start);
+    return a->role == SL_ROLE_ROOTED ? rooted_contradiction(a, b) : c;
 }
 
 /* Cost of aligning b[i + shift] with a[i]; NEVER if they cannot belong together. A pair that contradicts

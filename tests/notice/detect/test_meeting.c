@@ -87,8 +87,42 @@ static void no_link_is_slow_because_clocks_are_apart(void **state) {
         }
 }
 
+/* A root that broadcasts every 10 ms and runs ahead of the others by 7 ms, or receives what the others
+ * reduced 7 ms before: nearer in time is the next iteration's, which cannot be. */
+static void rooted_calls_meet_as_data_goes(void **state) {
+    (void)state;
+    for (int way = 0; way < 2; way++) {
+        sl_call call[3 * ITERATIONS];
+        sl_meetings all;
+        size_t n = 0;
+        for (int i = 0; i < ITERATIONS; i++)
+            for (int r = 0; r < 3; r++) {
+                const int late = way ? r == 0 : r != 0;
+                const int64_t start = (10000 * i + (late ? 7000 : 0)) * US + 1000 * US;
+                call[n++] = (sl_call){.kind = SL_RECORD_CALL,
+                                      .call = way ? SL_CALL_MPI_Reduce : SL_CALL_MPI_Bcast,
+                                      .communicator = 5,
+                                      .bytes = 4096,
+                                      .peer = 0,
+                                      .tag = SL_TAG_NONE,
+                                      .rank = r,
+                                      .device = -1,
+                                      .start = start,
+                                      .end = start + 50 * US};
+            }
+        assert_ok(sl_meetings_find(call, n, 3, 0, &all));
+        assert_int_equal(all.meetings, ITERATIONS);
+        for (size_t i = 0; i < all.meetings; i++)
+            for (int m = 0; m < 3; m++)
+                assert_int_equal((all.part[all.meeting[i].part + (size_t)m].start - 1000 * US) / (10000 * US),
+                                 i);
+        sl_meetings_close(&all);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rooted_calls_meet_as_data_goes),
         cmocka_unit_test(shifts_around_a_circle_add_up_to_none),
         cmocka_unit_test(no_link_is_slow_because_clocks_are_apart),
     };
