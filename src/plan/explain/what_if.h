@@ -1,18 +1,21 @@
 /* What each cause costs: every iteration is replayed as it was, and with the cause taken away.
  *
- * Taken away means, for
- *   a kind        all of its ops take their median
- *   a worker      its ops take what they usually take on its pipeline rank in the other replicas, times the
- *                 length of their microbatch
- *   slow workers  the same for all that take 5% longer than that: each hides what the others cost
- *   a replica     the same for all of its workers and transfers
- *   a stage       the ops of a pipeline rank, in all replicas, are scaled to the other ranks' usual time in
- * the same chunk an uneven cut all pipeline ranks are scaled to the same time, that of their mean lengths
- * every op is divided by its microbatch's length, and multiplied by the mean length links         transfers
- * take their median; a link, those of one worker collectives   those of all kinds take their median A
- * microbatch's length is what its ops, forward and backward on all pipeline ranks, have in common: the median
- * of their times relative to the usual ones of their worker. Lengths are believed where forward and backward
- * times of microbatches vary together (`together`, a correlation, within an iteration).
+ * Taken away means:
+ * - a kind: all of its ops take their median
+ * - a worker: its ops take what they usually take on its pipeline rank in the other replicas, times the
+ * length of their microbatch
+ * - slow workers: the same for all that take 5% longer than that: each hides what the others cost
+ * - a replica: the same for all of its workers and transfers
+ * - a stage: the ops of a pipeline rank, in all replicas, are scaled to the other ranks' usual time in the
+ * same chunk
+ * - an uneven cut: all pipeline ranks are scaled to the same time, that of their mean
+ * - lengths: every op is divided by its microbatch's length, and multiplied by the mean length
+ * - links: transfers take their median; a link: those of one worker
+ * - collectives: those of all kinds take their median
+ *
+ * A microbatch's length is what its ops, forward and backward on all pipeline ranks, have in common: the
+ * median of their times relative to the usual ones of their worker. Lengths are believed where forward and
+ * backward times of microbatches vary together (`together`, a correlation, within an iteration).
  *
  * Costs are shares of the iteration: (as it was - without the cause) / as it was, over all iterations.
  *
