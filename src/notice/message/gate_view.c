@@ -72,7 +72,7 @@ void sl_gate_look(const sl_gate *gate, sl_gate_view *view) {
         seen->announced = seen->entered = atomic_load(&channel->announced);
         seen->due = atomic_load(&channel->due);
         seen->target = atomic_load(&channel->target);
-        view->calls += seen->announced;
+        view->calls += seen->key.kind != SL_CHANNEL_WINDOW ? seen->announced : 0;
     }
     view->overflow = (int)atomic_load(&gate->overflow);
     view->wild = atomic_load(&gate->wild);

@@ -198,8 +198,7 @@ static passage pass_lock(int number, const sl_communicator *window, int rank, co
     before(&call, number, window, rank, SL_NO_TAG);
     if (!p.caller)
         return p;
-    sl_gate_announce(p.caller, library.local);
-    if (channel)
+    if (channel) /* the call itself counts nowhere: it is in a region without parking */
         sl_gate_need(p.caller, channel, (atomic_load(&channel->announced) & ~UINT64_C(3)) | (uint64_t)lock);
     sl_gate_pass(p.caller, SL_GATE_BLOCK);
     sl_probe_describe(&call, 0, SL_GATE_OWN_TYPE);
