@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { LEAST = 8, SHARE = 20 }; /* points; one of so many may be rare, and one always */
-#define FAR 2.0                 /* times the largest of the others */
+enum { MIN_POINTS = 8, SHARE = 20 }; /* points; one of so many may be rare, and one always */
+#define FAR 2.0                      /* times the largest of the others */
 #define LETTER 7.2
 
 /* The largest values, at most a twentieth, the least of which is more than twice the largest of all others.
@@ -27,7 +27,7 @@ sl_status sl_chart_rare_find(const sl_chart *c, const unsigned char *seen, doubl
     if (count > 0)
         qsort(most, (size_t)count, sizeof *most, sl_ascending_numbers);
     const int limit = count / SHARE > 1 ? count / SHARE : 1;
-    for (int k = 1; k <= limit && count >= LEAST; k++) {
+    for (int k = 1; k <= limit && count >= MIN_POINTS; k++) {
         const double rare = most[count - k], usual = most[count - k - 1];
         if (usual > 0 && rare > FAR * usual)
             *from = rare;

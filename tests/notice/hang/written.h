@@ -11,7 +11,7 @@
 
 #define WORLD 0x10
 
-static sl_hang_rank blank(int rank) {
+static inline sl_hang_rank blank(int rank) {
     sl_hang_rank r = {.rank = rank, .pid = 100 + rank, .still_s = 30};
     assert_int_equal(sl_alloc(&r.thread, 2, sizeof *r.thread), SL_OK);
     assert_int_equal(sl_alloc(&r.channel, 16, sizeof *r.channel), SL_OK);
@@ -19,20 +19,20 @@ static sl_hang_rank blank(int rank) {
     return r;
 }
 
-static sl_channel_key collective(uint64_t communicator) {
+static inline sl_channel_key collective(uint64_t communicator) {
     return (sl_channel_key){communicator, -1, -1, -1, SL_CHANNEL_COLLECTIVE};
 }
 
-static sl_channel_key message(int from, int to, int tag) {
+static inline sl_channel_key message(int from, int to, int tag) {
     return (sl_channel_key){WORLD, from, to, tag, SL_CHANNEL_POINT};
 }
 
-static void counts(sl_hang_rank *r, sl_channel_key key, uint64_t announced) {
+static inline void counts(sl_hang_rank *r, sl_channel_key key, uint64_t announced) {
     r->channel[r->channels++] = (sl_hang_channel){key, announced, 0};
 }
 
 /* Inside a call that waits for call `number` of a channel. */
-static void waits(sl_hang_rank *r, const char *call, sl_channel_key key, uint64_t number) {
+static inline void waits(sl_hang_rank *r, const char *call, sl_channel_key key, uint64_t number) {
     sl_hang_thread *t = &r->thread[r->threads++];
     *t = (sl_hang_thread){.inside = 1, .for_s = 30, .state = 'R', .waits = 1};
     snprintf(t->call, sizeof t->call, "%s", call);
@@ -40,13 +40,13 @@ static void waits(sl_hang_rank *r, const char *call, sl_channel_key key, uint64_
     t->wait[0] = (sl_hang_wait){key, number, 0};
 }
 
-static void computes(sl_hang_rank *r) {
+static inline void computes(sl_hang_rank *r) {
     sl_hang_thread *t = &r->thread[r->threads++];
     *t = (sl_hang_thread){
         .for_s = 30, .state = 'R', .call = "MPI_Send", .doing = "computes", .frames = "spin < main"};
 }
 
-static sl_hang_verdict diagnosed(sl_hang_rank *ranks, int count) {
+static inline sl_hang_verdict diagnosed(sl_hang_rank *ranks, int count) {
     sl_hang_job job = {.size = count};
     sl_hang_verdict v, again;
     for (int i = 0; i < count; i++)
