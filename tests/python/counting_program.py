@@ -1,5 +1,6 @@
 """A program over Gloo with two threads, for test_seen_threads.py: one makes calls of torch.distributed, the other counts. Prints, for each rank, the
-longest call in ms and how often the other thread counted in it. LATE=SECONDS: rank 1 comes that late to one call."""
+longest call in ms and how often the other thread counted in it, of those after the first ones, which import modules; then READY-RANK is made.
+LATE=SECONDS: rank 1 comes that late to one call."""
 import os
 import sys
 import threading
@@ -11,6 +12,7 @@ import torch.distributed as dist
 what, iterations = sys.argv[1], int(sys.argv[2])
 late = float(os.environ.get("LATE", 0))
 ticks, over = [], threading.Event()
+FIRST = 10
 
 
 def count():
@@ -42,6 +44,9 @@ for i in range(iterations):
     begin = time.monotonic()
     call(rank, torch.ones(4))
     calls.append((time.monotonic() - begin, begin))
+    if i == FIRST:
+        calls.clear()
+        open(f"{os.environ['READY']}-{rank}", "w").close()
 over.set()
 counter.join()
 longest, begin = max(calls)

@@ -9,6 +9,7 @@ import sys
 
 sys.dont_write_bytecode = True
 from runner import build, expect, source
+from waiting import until
 import seeing  # noqa: F401  goes on under .venv's Python
 from holding import Ranks, ended, holder, seed
 from probing import Probe
@@ -24,9 +25,11 @@ def counted(what, held):
         one.bind(("127.0.0.1", 0))
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(one.getsockname()[1])}
     with Probe(build) as probe:
-        rings, environment = probe.environment(**address, **({} if held else {"LATE": str(LATE_S)}))
+        ready = os.path.join(probe.folder, "ready")
+        rings, environment = probe.environment(**address, READY=ready, **({} if held else {"LATE": str(LATE_S)}))
         environment["PYTHONPATH"] = os.path.join(source, "python", "slackline", "seen")
         program = Ranks([sys.executable, PROGRAM, what, "200"], 2, environment)
+        until(lambda: all(os.path.exists(f"{ready}-{rank}") for rank in range(2)), 120)
         if held:
             controller = subprocess.Popen([holder(build), rings, "2", "1", str(seed()), "1000", "die"], stdout=subprocess.PIPE, text=True)
             said = controller.stdout.readline()

@@ -73,8 +73,8 @@ static int find_slow_workers(cause_list *c, double best) {
     return r != NULL;
 }
 
-/* A worker, unless the whole of its replica costs clearly more than it, and than a link. With one replica
- * there is nothing to compare a worker with: then it is a stage. */
+/* A worker, unless the whole of its replica costs clearly more than it, than a link and than all links. With
+ * one replica there is nothing to compare a worker with: then it is a stage. */
 static void find_workers(cause_list *c) {
     const sl_what_if *w = c->w;
     char name[160];
@@ -84,6 +84,8 @@ static void find_workers(cause_list *c) {
         return;
     if (find_slow_workers(c, fmax(best, replica ? replica->cost : 0)))
         return;
+    if (replica && replica->cost > 1.25 * best + 0.005 && w->all_links >= 0.9 * replica->cost)
+        return; /* its transfers, which are a cause of their own */
     if (replica && c->layout->pipeline > 1 && replica->cost > 1.25 * best + 0.005) {
         sl_hybrid_cause *r = add(c, SL_HYBRID_CAUSE_REPLICA, replica->what, replica->cost);
         if (r)

@@ -10,14 +10,13 @@
  * times vary. */
 static sl_status along(const sl_hybrid_trace *t, int from, int to, sl_time *offset) {
     sl_hybrid_link link[2][2] = {0}; /* [worker][direction] */
-    sl_time there, back, spread[2];
+    sl_time there, back;
     sl_status status = SL_OK;
     *offset = 0;
     for (int i = 0; status == SL_OK && i < 4; i++)
         status = sl_hybrid_link_read(t, i / 2 ? to : from, 1 + i % 2, &link[i / 2][i % 2]);
-    if (status == SL_OK && sl_hybrid_link_compare(&link[0][0], &link[1][0], &there, &spread[0]) > 0 &&
-        sl_hybrid_link_compare(&link[1][1], &link[0][1], &back, &spread[1]) > 0 &&
-        llabs(there - back) / 2 > spread[0] + spread[1])
+    if (status == SL_OK && sl_hybrid_link_awaited(&link[0][0], &link[1][0], &there, NULL) > 0 &&
+        sl_hybrid_link_awaited(&link[1][1], &link[0][1], &back, NULL) > 0)
         *offset = (there - back) / 2;
     for (int i = 0; i < 4; i++)
         sl_hybrid_link_free(&link[i / 2][i % 2]);

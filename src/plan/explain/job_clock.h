@@ -2,10 +2,10 @@
  *
  * Between replicas, a collective ends for all at the same time. Along a pipeline, a send and its receive end
  * a delay apart. The delay of activations is theirs plus the offset, that of gradients, in the other
- * direction, theirs minus the offset: half of the difference of the two medians is the offset, if both
- * directions are equally fast (as in notice/record/offset.h, whose round trips are single ones; here the
- * wire's jitter is averaged). A link that is slow in one direction would look like an offset, so the median
- * over replicas counts. */
+ * direction, theirs minus the offset: half of the difference is the offset, if both directions are equally
+ * fast (as in notice/record/offset.h). Of each step the message with the least delay counts, which its
+ * receiver awaited, and of these the median. A link that is slow in one direction would look like an offset,
+ * so the median over replicas counts. */
 #pragma once
 
 #include "plan/explain/job_layout.h"

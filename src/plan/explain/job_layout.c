@@ -252,7 +252,7 @@ static sl_status follow(layout_search *s, const int32_t *from, int count, const 
     for (int i = 0; i < count; i++)
         for (int k = 0; k < candidates; k++) {
             sl_time median, spread;
-            if (sl_hybrid_link_compare(&s->link[from[i]], &s->link[candidate[k]], &median, &spread) > 0)
+            if (sl_hybrid_link_awaited(&s->link[from[i]], &s->link[candidate[k]], &median, &spread) > 0)
                 pair[pairs++] =
                     (layout_pair){from[i], candidate[k], spread, abs(candidate[k] - from[i] - stride)};
         }

@@ -3,6 +3,7 @@
 #include "base/numbers.h"
 
 #define SAMPLE 128 /* messages compared */
+enum { MIN_STEPS = 3 };
 
 /* The number and bounds of the forwards or backwards in one step. */
 static int ops_in(const sl_hybrid_trace *t, size_t first, size_t end, int kind, sl_time *first_end,
@@ -105,9 +106,8 @@ static int in_step(const int64_t *step, int count, int at) {
     return end - at;
 }
 
-int sl_hybrid_link_compare(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time *median,
-                           sl_time *spread) {
-    sl_time difference[SAMPLE];
+/* From a send's end to its receive's; returns their number. */
+static int differences(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time difference[SAMPLE]) {
     int count = 0;
     for (int i = 0, k = 0; i < from->count_sent && k < to->count_received && count < SAMPLE;) {
         int sent = in_step(from->sent_step, from->count_sent, i),
@@ -122,10 +122,50 @@ int sl_hybrid_link_compare(const sl_hybrid_link *from, const sl_hybrid_link *to,
         i += a <= b ? sent : 0;
         k += b <= a ? received : 0;
     }
+    return count;
+}
+
+int sl_hybrid_link_compare(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time *median,
+                           sl_time *spread) {
+    sl_time difference[SAMPLE];
+    int count = differences(from, to, difference);
     *median = sl_median(difference, count);
     for (int i = 0; i < count; i++)
         difference[i] = difference[i] > *median ? difference[i] - *median : *median - difference[i];
     if (spread)
         *spread = sl_median(difference, count);
+    return count;
+}
+
+/* The least of each step; their number. */
+static int leasts(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time least[SAMPLE]) {
+    int count = 0;
+    for (int i = 0, k = 0; i < from->count_sent && k < to->count_received && count < SAMPLE;) {
+        int sent = in_step(from->sent_step, from->count_sent, i),
+            received = in_step(to->received_step, to->count_received, k);
+        if (from->sent_step[i] == to->received_step[k] && sent == received) {
+            least[count] = to->received[k] - from->sent[i];
+            for (int m = 1; m < sent; m++)
+                least[count] = sl_sooner(least[count], to->received[k + m] - from->sent[i + m]);
+            count++;
+        }
+        int64_t a = from->sent_step[i], b = to->received_step[k];
+        i += a <= b ? sent : 0;
+        k += b <= a ? received : 0;
+    }
+    return count;
+}
+
+int sl_hybrid_link_awaited(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time *median,
+                           sl_time *spread) {
+    sl_time least[SAMPLE];
+    int count = leasts(from, to, least);
+    if (count < MIN_STEPS)
+        return sl_hybrid_link_compare(from, to, median, spread);
+    *median = sl_median(least, count);
+    for (int i = 0; i < count; i++)
+        least[i] = least[i] > *median ? least[i] - *median : *median - least[i];
+    if (spread)
+        *spread = sl_median(least, count);
     return count;
 }

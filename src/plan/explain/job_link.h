@@ -21,6 +21,12 @@ void sl_hybrid_link_free(sl_hybrid_link *link);
 int sl_hybrid_link_compare(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time *median,
                            sl_time *spread);
 
+/** The same of the least such time of each step: of a message that its receiver awaited. Workers may ask for
+ * a message only when they need it; those of a late one then end with its asking. With fewer than three
+ * steps, of all messages. */
+int sl_hybrid_link_awaited(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time *median,
+                           sl_time *spread);
+
 /** Whether a message has no effect, as some tracers record them around a step: a receive that begins after
  * the last computation that could use it (`last_start`), a send that ends before any could have produced it
  * (`first_end`). */
