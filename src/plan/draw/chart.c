@@ -304,7 +304,7 @@ static void draw_markers(const chart_picture *p, int k, FILE *out) {
             alone &= !isfinite(value_of(c, k, p->areas[i - 1].point));
         if (i + 1 < c->points)
             alone &= !isfinite(value_of(c, k, p->areas[i + 1].point));
-        if (!isfinite(y) || (i % every != 0 && !alone && i != c->points - 1))
+        if (!isfinite(y) || y >= p->rare || (i % every != 0 && !alone && i != c->points - 1))
             continue;
         begin_marker(p, p->areas[i].x + aside(p, k), down(p, y), k, out);
         fputs("><title>", out);
