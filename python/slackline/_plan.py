@@ -29,7 +29,7 @@ class Op:
     op: str  # "F" forward, "I" backward for the input, "W" for the weights, "B" both; "gather", "reduce", "offload", "fetch"
     stage: int
     microbatch: int  # -1: a collective
-    start_ms: float  # since the start of the first F of stage 0, like all times here
+    start_ms: float  # since the begin of the iteration (gathers precede the first F), like all times here
     end_ms: float
     part: int = 0  # of the problem's `parts`
 
@@ -121,7 +121,7 @@ class Plan:
     microbatches: int
     objective: str  # "makespan", "span" or "period": what the plan minimizes
     value_ms: float  # of the objective
-    makespan_ms: float  # from the first F of stage 0 to the last op of any rank
+    makespan_ms: float  # from the first F to the last op or reduction of any rank
     span_ms: float  # largest over ranks of last end less first start
     ideal_ms: float  # largest total work of a rank
     bubble: float  # 1 - work / (ranks * makespan)

@@ -171,7 +171,7 @@ static sl_time cycles_bound(const sl_problem *p) {
     for (int rank = 0; rank < p->ranks; rank++) {
         sl_time collectives = 0, work = 0;
         for (int s = 0; s < p->stages; s++)
-            if (sl_problem_rank(p, s) == rank) {
+            if (sl_problem_rank(p, s) == rank && sl_problem_microbatches(p, s) > 0) { /* else it is not used */
                 sl_time mine = least_work(p, s), both = p->gather[s] + p->reduce[s];
                 collectives += both;
                 work += mine;

@@ -1,4 +1,5 @@
 /* `layers:`: costs of layers, from which the planner cuts the stages. */
+#include "base/memory.h"
 #include "plan/pipeline/layers.h"
 #include "plan/pipeline/problem_read.h"
 
@@ -13,7 +14,7 @@ const sl_key sl_layers_keys[] = {
     {.name = "count", .type = SL_KEY_INT, .required = 1, .offset = offsetof(layers_request, count), .minimum = 1, .maximum = 65536, .help = "layers; every stage gets at least one"},
     {.name = "times_ms", .type = SL_KEY_CUSTOM, .required = 1, .section = sl_time_keys, .help = "as times_ms of the pipeline, but a number or one per layer; no FB"},
     {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "as memory.delta, but a number or one per layer; no input or I_start"},
-    {.name = "weights", .type = SL_KEY_CUSTOM, .help = "memory that a layer takes all the time, part of memory.limit; a number or one per layer; default 0"},
+    {.name = "weights", .type = SL_KEY_CUSTOM, .help = "memory that a layer takes all the time, part of memory.limit and of the peak; a number or one per layer; default 0"},
     {.name = "speed", .type = SL_KEY_CUSTOM, .help = "of each rank: 2 halves the times; a number or one per rank; default 1"},
     {0}};
 /* clang-format on */
@@ -68,6 +69,7 @@ sl_status sl_read_layers(const sl_yaml *map, sl_problem *p) {
         return sl_yaml_error(sl_yaml_find(map, "count"), "must be at least the number of stages, %d, got %d",
                              stages, request.count);
     SL_TRY(sl_layers_make(request.count, p->ranks, p->stages, &p->layers));
+    SL_TRY(sl_alloc(&p->fixed, (size_t)p->ranks, sizeof *p->fixed));
     sl_layers *l = p->layers;
     for (int layer = 0; layer < l->count; layer++) {
         l->delta[SL_F][layer] = 1;

@@ -189,14 +189,11 @@ static double fill_stage(sl_problem *p, int stage, int begin, int end) {
 void sl_problem_cut(sl_problem *p, const int *first) {
     sl_layers *l = p->layers;
     memmove(l->first, first, ((size_t)p->stages + 1) * sizeof *first);
-    for (int rank = 0; p->limit && rank < p->ranks; rank++)
-        p->limit[rank] = l->memory[rank];
+    memset(p->fixed, 0, (size_t)p->ranks * sizeof *p->fixed);
     for (int stage = 0; stage < p->stages; stage++) {
         int at = p->placement == SL_BIDIRECTIONAL ? stage % p->ranks : stage;
-        double weights = fill_stage(p, stage, first[at], first[at + 1]);
-        if (p->limit) {
-            double *left = &p->limit[sl_problem_rank(p, stage)];
-            *left = *left > weights ? *left - weights : 0;
-        }
+        p->fixed[sl_problem_rank(p, stage)] += fill_stage(p, stage, first[at], first[at + 1]);
     }
+    for (int rank = 0; p->limit && rank < p->ranks; rank++)
+        p->limit[rank] = l->memory[rank] > p->fixed[rank] ? l->memory[rank] - p->fixed[rank] : 0;
 }

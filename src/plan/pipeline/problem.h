@@ -75,7 +75,7 @@ typedef struct sl_problem {
     double *early;              /* [stage] total that I or B takes then: `start` and recomputed activations */
     unsigned char *recompute;   /* [stage] */
     double *limit;              /* per rank, without `fixed`; NULL: no limit */
-    double *fixed;              /* per rank: permanent use; NULL: none */
+    double *fixed;              /* per rank: permanent use (of layers: their weights); NULL: none */
     int32_t *host_limit;        /* per rank: activations that fit into host memory; NULL: none */
     sl_link *link;              /* [from * ranks + to] */
     int *wire; /* [from * ranks + to] links of one number occupy one wire; NULL: each its own */

@@ -96,7 +96,7 @@ static void write_memory(const sl_problem *p, FILE *out) {
     }
     if (p->limit)
         write_limit(p, out);
-    if (p->fixed)
+    if (p->fixed && !p->layers)
         write_reals(out, "    ", "fixed", p->fixed, p->ranks);
     if (!p->host_limit)
         return;

@@ -138,26 +138,14 @@ static int32_t wire_before(const walk *w, int32_t message, sl_time time) {
     return NONE;
 }
 
-/* The message of the other op of a pair, if any: both are issued together if ranks share wires. */
-static int32_t sent_with(const walk *w, int32_t message) {
-    const sl_message *m = &w->program->message[message];
-    const sl_step *step = &w->program->rank[m->from].step[m->producer];
-    const sl_step *other = step->op.paired                         ? step + 1
-                           : m->producer > 0 && step[-1].op.paired ? step - 1
-                                                                   : NULL;
-    return other && other->send >= 0 ? other->send : NONE;
-}
-
 static int32_t before_transfer(const walk *w, int32_t message) {
     if (w->t->cause)
         return w->t->cause[2 * message];
     sl_time start = w->t->transfer[message].start;
-    int32_t producer = producer_of(w, message), other = sent_with(w, message), found;
+    int32_t producer = producer_of(w, message), found;
     if (w->t->span[producer].end == start)
         return producer;
     if ((found = slot_freed(w, message, start)) != NONE)
-        return found;
-    if (other != NONE && (found = slot_freed(w, other, start)) != NONE)
         return found;
     return wire_before(w, message, start);
 }

@@ -230,20 +230,33 @@ void sl_replay_start_ranks(sl_replayer *r) {
     }
 }
 
-/* A send that must wait for its slot reaches the wire only after that. */
-static int waits_for_slot(sl_replayer *r, const replay_moment *now) {
-    const sl_step *step = &r->program->rank[now->rank].step[r->next[now->rank]];
-    sl_time issue = now->time;
-    for (int i = 0; i < r->running[now->rank]; i++)
-        if (step[i].send >= 0) {
-            sl_time slot = issue_time(r, step[i].send, now->time);
-            issue = slot > issue ? slot : issue;
+/* Issues the sends of a block that have a slot by now. Each of the others reaches the wire when it has one, and
+ * the rank goes on after the last. */
+static void issue_sends(sl_replayer *r, const replay_moment *now) {
+    int rank = now->rank;
+    const sl_step *step = &r->program->rank[rank].step[r->next[rank]];
+    sl_time end = r->timeline.span[r->first_span[rank] + r->next[rank]].end;
+    replay_moment next = {.time = SL_TIME_NEVER, .rank = rank};
+    for (int i = 0; i < r->running[rank]; i++) {
+        if (step[i].send < 0 || r->issued[rank] & 1 << i)
+            continue;
+        sl_time issue = issue_time(r, step[i].send, end);
+        if (issue <= now->time) {
+            r->issued[rank] = (unsigned char)(r->issued[rank] | 1 << i);
+            r->free[rank] = sl_later(r->free[rank], send(r, step[i].send, issue));
+        } else if (issue < next.time) {
+            next.time = issue;
+            next.microbatch = step[i].op.microbatch;
         }
-    if (r->issued[now->rank] || issue == now->time)
-        return 0;
-    r->issued[now->rank] = 1;
-    sl_replay_add(r, (replay_moment){.time = issue, .microbatch = now->microbatch, .rank = now->rank});
-    return 1;
+    }
+    if (next.time < SL_TIME_NEVER) {
+        sl_replay_add(r, next);
+        return;
+    }
+    r->free[rank] = sl_later(r->free[rank], end);
+    r->next[rank] += r->running[rank];
+    r->running[rank] = 0;
+    sl_replay_push(r, rank);
 }
 
 static void run_together(sl_replayer *r) {
@@ -252,12 +265,7 @@ static void run_together(sl_replayer *r) {
     sl_replay_start_ranks(r);
     while (r->moments > 0) {
         replay_moment now = sl_replay_take(r);
-        if (waits_for_slot(r, &now))
-            continue;
-        int steps = r->running[now.rank];
-        r->running[now.rank] = 0;
-        end_block(r, now.rank, steps, now.time);
-        sl_replay_push(r, now.rank);
+        issue_sends(r, &now);
         sl_replay_start_ranks(r);
     }
 }

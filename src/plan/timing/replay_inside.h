@@ -47,7 +47,8 @@ struct sl_replayer {
     int depth;
     replay_moment
         *heap; /* [ranks; fifo: and messages]: running blocks, if ranks share wires; messages that may move */
-    unsigned char *running, *issued;
+    unsigned char *running; /* [ranks] steps of the block */
+    unsigned char *issued;  /* [ranks] which of them have issued their sends, by bit */
     int moments;
     const sl_issuer *issuer;  /* fifo: given; NULL: PyTorch's lowering */
     struct sl_fifo *fifo;     /* NULL: another regime */
