@@ -2,6 +2,7 @@
 """test_opinion.py on 100,000 random cases. SL_SEED chooses others; SL_CASES divides them: the number per 1,000."""
 import os
 
+import hindsight
 import tries
 
 AT_ONCE = 2
@@ -34,3 +35,7 @@ def test_interleavings():
 
 def test_check():
     tries.agree(tries.checked, round(100 * share), asked_by=None)
+
+
+def test_small_jobs_with_a_fault():
+    tries.agree(hindsight.fault, round(1000 * share), asked_by=None)
