@@ -164,14 +164,14 @@ static sl_time least_work(const sl_problem *p, int stage) {
     return sl_later(work, 0) * sl_problem_microbatches(p, stage);
 }
 
-/* What happens once in every iteration and one after the other. */
+/* What happens once in every iteration and one after the other. A stage without microbatches is not used. */
 static sl_time cycles_bound(const sl_problem *p) {
     sl_time bound = 0;
     int update = p->synchronization == SL_SYNC_UPDATE;
     for (int rank = 0; rank < p->ranks; rank++) {
         sl_time collectives = 0, work = 0;
         for (int s = 0; s < p->stages; s++)
-            if (sl_problem_rank(p, s) == rank && sl_problem_microbatches(p, s) > 0) { /* else it is not used */
+            if (sl_problem_rank(p, s) == rank && sl_problem_microbatches(p, s) > 0) {
                 sl_time mine = least_work(p, s), both = p->gather[s] + p->reduce[s];
                 collectives += both;
                 work += mine;

@@ -189,11 +189,16 @@ static double fill_stage(sl_problem *p, int stage, int begin, int end) {
 void sl_problem_cut(sl_problem *p, const int *first) {
     sl_layers *l = p->layers;
     memmove(l->first, first, ((size_t)p->stages + 1) * sizeof *first);
-    memset(p->fixed, 0, (size_t)p->ranks * sizeof *p->fixed);
-    for (int stage = 0; stage < p->stages; stage++) {
-        int at = p->placement == SL_BIDIRECTIONAL ? stage % p->ranks : stage;
-        p->fixed[sl_problem_rank(p, stage)] += fill_stage(p, stage, first[at], first[at + 1]);
+    for (int rank = 0; rank < p->ranks; rank++) {
+        double weights = 0;
+        for (int stage = 0; stage < p->stages; stage++) {
+            int at = p->placement == SL_BIDIRECTIONAL ? stage % p->ranks : stage;
+            if (sl_problem_rank(p, stage) == rank)
+                weights += fill_stage(p, stage, first[at], first[at + 1]);
+        }
+        if (p->fixed) /* a file's layers have it */
+            p->fixed[rank] = weights;
+        if (p->limit)
+            p->limit[rank] = l->memory[rank] > weights ? l->memory[rank] - weights : 0;
     }
-    for (int rank = 0; p->limit && rank < p->ranks; rank++)
-        p->limit[rank] = l->memory[rank] > p->fixed[rank] ? l->memory[rank] - p->fixed[rank] : 0;
 }

@@ -230,8 +230,8 @@ void sl_replay_start_ranks(sl_replayer *r) {
     }
 }
 
-/* Issues the sends of a block that have a slot by now. Each of the others reaches the wire when it has one, and
- * the rank goes on after the last. */
+/* Issues the sends of a block that have a slot by now. Each of the others reaches the wire when it has one,
+ * and the rank goes on after the last. */
 static void issue_sends(sl_replayer *r, const replay_moment *now) {
     int rank = now->rank;
     const sl_step *step = &r->program->rank[rank].step[r->next[rank]];
