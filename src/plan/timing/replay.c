@@ -186,6 +186,10 @@ static void run_apart(sl_replayer *r) {
 
 /* ---- shared wires: messages of several ranks meet, so blocks end in order of time, then microbatch ---- */
 
+/* Of a block in regime fifo, where messages are moments of their own: all that come to a wire at an instant
+ * do so before it takes one. */
+#define BEFORE_MESSAGES (-1)
+
 static int earlier(const replay_moment *a, const replay_moment *b) {
     if (a->time != b->time)
         return a->time < b->time;
@@ -226,7 +230,9 @@ void sl_replay_start_ranks(sl_replayer *r) {
         const sl_op *op = &r->program->rank[rank].step[r->next[rank]].op;
         r->running[rank] = (unsigned char)steps;
         r->issued[rank] = 0;
-        sl_replay_add(r, (replay_moment){.time = end, .microbatch = op->microbatch, .rank = rank});
+        sl_replay_add(r, (replay_moment){.time = end,
+                                         .microbatch = r->fifo ? BEFORE_MESSAGES : op->microbatch,
+                                         .rank = rank});
     }
 }
 
