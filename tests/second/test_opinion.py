@@ -68,6 +68,17 @@ def test_each_send_of_a_pair_waits_for_a_slot_of_its_own_also_on_a_shared_wire()
     expect((starts[2, "F", 2], starts[1, "B", 2], starts[0, "B", 2]) == (15, 20, 40), starts)
 
 
+def test_in_fifo_all_that_comes_to_a_wire_at_an_instant_does_so_before_it_takes_one():
+    """At 5 ms, rank 2 ends F1 and sends it, and rank 1 ends F2, after which it reaches its receive of F0. Both messages need one wire, and F0 has
+    the lower microbatch."""
+    said = {"ranks": 4, "microbatches": 3, "times_ms": {"F": [1, 1, 2, 1], "I": 1, "W": 1}, "communication": {"regime": "fifo", "communicators": "direction"},
+            "links": {"list": [{"between": [0, 1], "one_way": True, "transfer_ms": 1}, {"between": [2, 3], "one_way": True, "transfer_ms": 1}],
+                      "shared": [{"name": "both", "links": [[0, 1], [2, 3]]}]}}
+    plan = simulated(said, "".join(f"{rank}F1,{rank}F2,{rank}F0,{rank}B1,{rank}B2,{rank}B0\n" for rank in range(4)))
+    sent = {(m["stage"], m["op"], m["microbatch"]): (m["start_ms"], m["arrive_ms"]) for m in plan["transfers"]}
+    expect((sent[0, "F", 0], sent[2, "F", 1]) == ((5, 6), (6, 7)), (sent[0, "F", 0], sent[2, "F", 1]))
+
+
 def test_a_stage_without_microbatches_has_no_collectives_in_the_bound_either():
     """One microbatch runs down, none up. Stage 0 takes 3 ms, and its reduction 5 before the next iteration."""
     said = {"ranks": 1, "microbatches": 1, "placement": "bidirectional", "times_ms": {"F": 1, "I": 1, "W": 1}, "data_parallel": {"reduce_ms": 5},
