@@ -10,7 +10,7 @@ from slackline.adapting.measured import Measured, Shape
 
 
 class Job:
-    """truth     the problem of the job; I and W as they really are
+    """truth     the problem of the job, with its objective; I and W as they really are
     given     its first order
     noise     share by which ops, messages and steps vary
     lag       steps between a decision and its swap; a live job takes more (a record is read two steps later, and a plan is offered
@@ -24,7 +24,8 @@ class Job:
             pipeline["times_ms"] = {**pipeline["times_ms"], "I": pipeline["times_ms"]["B"], "W": 0}
         rows = order.parsed(given)
         rows = rows if can_split else order.whole(rows)
-        self.shape = Shape(rank_of, pipeline["ranks"], pipeline["placement"], pipeline["microbatches"], rows, can_split, order.ascends(rows), **shape)
+        self.shape = Shape(rank_of, pipeline["ranks"], pipeline["placement"], pipeline["microbatches"], rows, can_split, order.ascends(rows),
+                           objective=pipeline.get("objective", "makespan"), **shape)
         self.decider = Decider(self.shape, lambda: {stage: 100 for stage in range(self.shape.stages)}, lambda: [1e9] * self.shape.ranks)
         self.rows, self.version, self.now, self.step = rows, 0, 0.0, 0
         self._pending: List[Tuple[int, Any]] = []
@@ -59,7 +60,7 @@ class Job:
             done = self._replay(truth(self.step) if truth else self.truth, slow)
             self._observe(done)
             self.ran.append(self.rows)
-            times.append(done.makespan_ms)
+            times.append(done.value_ms)
         return times
 
     def _observe(self, done: slackline.Plan) -> None:
@@ -71,11 +72,12 @@ class Job:
             ops.append(slackline.Op(o.rank, o.op, o.stage, o.microbatch, at, at + (o.end_ms - o.start_ms - before - after) * self._varied()))
         transfers = [slackline.Transfer(t.from_rank, t.to_rank, t.op, t.stage, t.microbatch, at := self.now + t.start_ms * stretch, at,
                                         at + (t.arrive_ms - t.start_ms) * self._varied()) for t in done.transfers]
-        end = self.now + done.makespan_ms * stretch
-        swap = self.decider.observe([Measured(self.step, self.version, self.now, end, ops, transfers, 0.01)])
+        took, end = done.value_ms * stretch, self.now + done.makespan_ms * stretch
+        overlaps = self.shape.objective == "period"
+        swap = self.decider.observe([Measured(self.step, self.version, self.now, end, ops, transfers, 0.01, took if overlaps else None)])
         if swap is not None:
             self._pending.append((self.step + self._lag, swap))
-        self.now, self.step = end + 5, self.step + 1
+        self.now, self.step = self.now + took + 5, self.step + 1
 
     def kinds(self) -> List[str]:
         return [one.kind for one in self.decider.happened]

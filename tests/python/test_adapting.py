@@ -20,13 +20,13 @@ from virtual import Job as Virtual  # noqa: E402
 class Job(Virtual):
     """`times` of its ops in ms, I and W as they really are; `given`, the family that it begins with; `overhead` of an op and a message."""
 
-    def __init__(self, placement, ranks, microbatches, times, given, overhead=(0, 0), **shape):
-        truth = {"pipeline": {"ranks": ranks, "microbatches": microbatches, "placement": placement, "times_ms": times,
+    def __init__(self, placement, ranks, microbatches, times, given, overhead=(0, 0), objective="makespan", **shape):
+        truth = {"pipeline": {"ranks": ranks, "microbatches": microbatches, "placement": placement, "times_ms": times, "objective": objective,
                               "links": {"default": {"latency_ms": 0.1}}, "overhead_ms": dict(zip(("op", "message"), overhead))}}
         super().__init__(truth, rank_of(placement, ranks), slackline.plan(truth, given).csv(), **shape)
 
     def best(self, slow=None):
-        return slackline.plan(self.truth, "auto", 1, changes=slow, threads=1, exact=False).makespan_ms
+        return slackline.plan(self.truth, "auto", 1, changes=slow, threads=1, exact=False).value_ms
 
 
 EVEN = {"F": 10, "I": 10, "W": 10, "B": 20}
@@ -49,6 +49,19 @@ def test_a_slow_link_is_planned_around_and_relief_goes_back():
     again = job.run(30)
     within(again[10], healthy[-1], 0.02, "10 steps after relief")
     expect(job.kinds().count("onset") == 1 and "verdict" in job.kinds(), f"events: {job.kinds()}")
+
+
+def test_steps_without_a_pause_have_the_shortest_period():
+    """1F1B takes 450 ms from step to step, as long as its makespan. A rank works for 360."""
+    job = Job("linear", 4, 12, EVEN, "1f1b", objective="period")
+    healthy = job.run(30)
+    expect(healthy[0] > 450 and abs(job.decider.predicted_ms - healthy[-1]) < 1, f"healthy: {healthy}, predicted {job.decider.predicted_ms}")
+    within(healthy[-1], 360, 0.02, "healthy")
+    slow = job.run(40, between(0, 1, 60))
+    within(slow[10], job.best(between(0, 1, 60)), 0.08, "10 steps after the onset")
+    expect("onset" in job.kinds(), f"events: {job.kinds()}")
+    again = job.run(30)
+    within(again[10], healthy[-1], 0.02, "10 steps after relief")
 
 
 def test_a_link_that_is_slow_again_keeps_the_order_made_for_it():

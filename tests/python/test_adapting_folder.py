@@ -12,7 +12,7 @@ from slackline._plan import Op, Transfer
 from slackline.adapting import order
 from slackline.adapting.deciding import Decider
 from slackline.adapting.measured import Measured, Shape
-from slackline.adapting.folder import Folder
+from slackline.adapting.folder import Folder, opened
 
 require("slackline")
 RANKS, REPLICAS, STEPS = 2, 2, 12
@@ -33,6 +33,16 @@ def written(path):
     for number in range(STEPS):
         folder.step([step_of(number, replica) for replica in range(REPLICAS)], None, decider, [])
     return folder
+
+
+def test_a_finished_run_is_never_overwritten(folder):
+    path, shape = os.path.join(folder, "run"), Shape([0, 1], RANKS, "linear", 1, [[order.Cell(rank, op, 0) for op in "FB"] for rank in range(RANKS)], False, True)
+    written(path)
+    expect(opened(path, shape).path == path, "a run without an end kept its folder from the next one")
+    for wanted in (path, path + "-2", path + "-3"):
+        run = opened(path + "/", shape)
+        expect(os.path.normpath(run.path) == wanted, f"written to {run.path}, not to {wanted}")
+        run.end()
 
 
 def lines(path, name):

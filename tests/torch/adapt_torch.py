@@ -21,7 +21,8 @@ import slackline.adapting.schedule  # noqa: E402
 from slow_link import PacedStage, SlowLink, layer  # noqa: E402
 
 STAGES = {"linear": lambda rank, ranks: [rank], "loop": lambda rank, ranks: [rank, rank + ranks],
-          "wave": lambda rank, ranks: [rank, 2 * ranks - 1 - rank]}
+          "wave": lambda rank, ranks: [rank, 2 * ranks - 1 - rank],
+          "wave of 4": lambda rank, ranks: [rank, 2 * ranks - 1 - rank, 2 * ranks + rank, 4 * ranks - 1 - rank]}
 PATIENCE_S = 540  # of all cases of a file, on a busy machine; CTest ends a test after 600
 
 
@@ -35,6 +36,10 @@ def stages_of(placement, rank, ranks, group=None):
 
 
 def made(kind, stages, microbatches):
+    if kind == "planned":  # a wave of more stages than PyTorch's schedules have
+        problem = {"ranks": stages[0].group_size, "stages": stages[0].num_stages, "microbatches": microbatches, "placement": "wave",
+                   "times_ms": {"F": 1, "I": 1, "W": 1, "B": 2}}
+        return slackline.plan({"pipeline": problem}, "gpipe").schedule(stages, loss_fn=torch.nn.functional.mse_loss, broadcast=False)
     cls = getattr(schedules, "Schedule" + kind)
     return cls(stages[0] if issubclass(cls, schedules.PipelineScheduleSingle) else stages, microbatches, loss_fn=torch.nn.functional.mse_loss)
 

@@ -46,7 +46,7 @@ CASES = {
     "1F1B of ranks in different numbers of groups": (same("1F1B", "linear", 8), 4),
     "Interleaved1F1B": (same("Interleaved1F1B", "loop", 8), 4), "LoopedBFS": (same("LoopedBFS", "loop", 6, bits=False), 3),
     "InterleavedZeroBubble": (same("InterleavedZeroBubble", "loop", 8), 4), "ZBVZeroBubble": (same("ZBVZeroBubble", "wave", 8), 3),
-    "DualPipeV": (same("DualPipeV", "wave", 8), 4),
+    "DualPipeV": (same("DualPipeV", "wave", 8), 4), "a wave of 4 stages per rank": (same("planned", "wave of 4", 6), 2),
 }
 
 

@@ -58,8 +58,10 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
     problem        the healthy job, if it need not be measured: a dict, YAML, a file or a Problem. Its memory limit replaces `memory`
     memory         limit per rank for the activations of microbatches until their backward: "free" (the free memory of its
                    device, or its share of its host's), "same" (no more microbatches than in the given schedule), or bytes
-    objective      what a plan minimizes: "makespan" (or None), the time of a step. A new order must gain 2% of a step. The planner's
-                   "span" and "period" are not offered: what is measured and compared are whole steps
+    objective      what a plan minimizes. "makespan": the time from the first op of a step to its last one on any rank, if ranks wait for
+                   each other between two steps (a norm over all stages, a barrier, a loss that is sent to all). "period": the time from
+                   step to step, if each rank begins the next one as soon as it is free. None: that of `problem`, else "makespan". A new
+                   order must gain 2% of it
     communicators  process groups that carry the pipeline's messages: 1, the stages' own; 2, one for activations and one for
                    gradients; 3, activations also by direction; 4, both by direction; None: the fewest with which a late or large
                    message does not hold up others
@@ -82,14 +84,14 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
     delegates = Delegates.checked(transport)
     if isinstance(communicators, bool) or communicators not in (None, 1, 2, 3, 4):
         raise InvalidRequest(f"communicators must be None or from 1 to 4, got {communicators!r}")
-    if objective not in (None, "makespan"):
-        raise InvalidRequest(f'objective must be "makespan" or None, got {objective!r}')
+    if objective not in (None, "makespan", "span", "period"):
+        raise InvalidRequest(f'objective must be "makespan", "period" or None, got {objective!r}')
     try:
         adapting = importlib.import_module(f".{_file_for(schedule)}", __package__)
     except ImportError as error:
         raise ImportError(f"adapt needs PyTorch with torch.distributed.pipelining (2.13): {error}") from error
-    return adapting.adapted(schedule, out=out, problem=problem, memory=memory, objective=objective or "makespan", communicators=communicators,
-                            replicas=replicas, transport=delegates, frozen=frozen, on_event=on_event)
+    return adapting.adapted(schedule, out=out, problem=problem, memory=memory, objective=objective or ("makespan" if problem is None else None),
+                            communicators=communicators, replicas=replicas, transport=delegates, frozen=frozen, on_event=on_event)
 
 
 def _names_of(given: Any) -> List[Tuple[str, str]]:

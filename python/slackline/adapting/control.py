@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import array
 import contextlib
+import ctypes
+import functools
+import os
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 from .timings import TEXT, Row
 
@@ -185,11 +188,28 @@ def _unrecorded() -> Iterator[None]:
     """PyTorch's profiler records a message from its begin to its end. These messages may end some steps later, when the profiler has stopped and has
     freed what it would write the end into."""
     import torch
+    if not _records()():
+        yield
+        return
     torch.autograd._enable_record_function(False)
     try:
         yield
     finally:
         torch.autograd._enable_record_function(True)
+
+
+@functools.lru_cache(maxsize=None)
+def _records() -> Callable[[], bool]:
+    """Tells whether functions of this thread are recorded: `_enable_record_function` has no counterpart in Python. The program may have turned it off,
+    and then it stays off."""
+    import torch
+    try:
+        path = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
+        found = ctypes.PyDLL(path, os.RTLD_NOW | os.RTLD_NOLOAD)["_ZN2at23isRecordFunctionEnabledEv"]  # bool at::isRecordFunctionEnabled()
+    except (OSError, AttributeError):  # another platform: it is on unless a program has turned it off
+        return lambda: True
+    found.argtypes, found.restype = (), ctypes.c_bool
+    return cast(Callable[[], bool], found)
 
 
 def room(rows: int) -> int:

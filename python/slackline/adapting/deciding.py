@@ -165,7 +165,7 @@ class Decider:
         problem["pipeline"]["overhead_ms"] = overhead_of(every, problem)
         self.problem = problem
         if uneven:  # a step of the healthy job was not measured
-            took = simulate(self.problem, order.text_of(self.running)).makespan_ms
+            took = simulate(self.problem, order.text_of(self.running)).value_ms
             steps = [[one._replace(end_ms=min(one.end_ms, one.begin_ms + took)) for one in step] for step in steps]
         self._profiled(steps[-1][0], statistics.median(time_of(one) for one in steps))
         self._open(steps[:-1])
@@ -173,7 +173,7 @@ class Decider:
 
     def _profiled(self, now: Measured, measured_ms: Optional[float]) -> None:
         assert self.problem is not None
-        predicted_ms = simulate(self.problem, order.text_of(self.running)).makespan_ms
+        predicted_ms = simulate(self.problem, order.text_of(self.running)).value_ms
         self._say(now, "profile", f"a step takes {measured_ms:.1f} ms ({predicted_ms:.1f} predicted)" if measured_ms is not None else
                   f"a step takes {predicted_ms:.1f} ms, predicted for the given problem", measured_ms=measured_ms, predicted_ms=predicted_ms)
 

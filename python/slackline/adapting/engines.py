@@ -119,6 +119,8 @@ def refuse(framework: str, options: Dict[str, Any]) -> None:
     """Raises InvalidRequest for options that an engine does not have."""
     if options["problem"] is not None:
         raise InvalidRequest(f"problem: an engine of {framework} is always measured")
+    if options["objective"] != "makespan":
+        raise InvalidRequest(f"objective: the ranks of {framework} wait for each other after each step, so a step takes its makespan")
     if options["replicas"]:
         raise InvalidRequest(f"replicas: {framework} gives each replica equally many microbatches, so each pipeline is adapted alone")
     if options["transport"] is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import statistics
 import sys
@@ -26,9 +27,16 @@ PHASES = ("healthy", "slow", "adapted", "between")
 
 
 def opened(path: str, shape: Shape) -> Optional[Folder]:
-    """None: it cannot be written, which does not concern the job."""
+    """None: it cannot be written, which does not concern the job. A finished run is never overwritten: as for `slackline train`, the next free number
+    is appended."""
     try:
-        return Folder(path, shape)
+        found, number = path, 1
+        while os.path.exists(os.path.join(found, "summary.json")):
+            number += 1
+            found = f"{os.path.normpath(path)}-{number}"
+        if found != path:
+            logging.getLogger("slackline").info("the run is written to %s, because %s has a finished one", found, path)
+        return Folder(found, shape)
     except OSError as error:
         _warn(path, error)
         return None

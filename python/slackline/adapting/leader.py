@@ -81,13 +81,23 @@ class Leader:
         if self._thread is not threading.current_thread():
             self._thread.join(CLOSING_S)
 
+    @property
+    def is_calling(self) -> bool:
+        """Whether this is the thread that decides, in which `on_event` is called."""
+        return threading.current_thread() is self._thread
+
     # ---- called by the training thread
 
     @property
     def urgent(self) -> bool:
-        """Whether the next header waits for the records of the latest step, so that a decision takes effect some steps earlier: while
-        something changes, but not for long. The other replicas learn it from the header before."""
+        """Whether the next decisions matter: while something changes, but not for long. The next header then waits for the records of the latest
+        step, so that they take effect some steps earlier. The other replicas learn it from the header before."""
         return self._urgent or self._noticed > 0
+
+    @property
+    def _overlaps(self) -> bool:
+        """Whether ranks begin a step before others have ended the one before. Then no header waits for a record of the latest step."""
+        return self._shape.objective == "period"
 
     def record(self, record: Record, rows: List[Row], raised: bool) -> None:
         self._put((0, [], (record, rows, raised)))
@@ -130,7 +140,7 @@ class Leader:
 
     def header(self, step: int, clocks: bool, collect: Callable[[int], List[List[Any]]]) -> Tuple[Header, bytes]:
         """Called before each step. collect(lag): the new records of the other ranks of this pipeline."""
-        for one in collect(0 if self.urgent else LAG):
+        for one in collect(0 if self.urgent and not self._overlaps else LAG):
             self._put((0, one, None))
         if self._job is not None:
             return self._header_with_replicas(self._job, step, clocks)
@@ -260,7 +270,7 @@ class Leader:
         if pending is not None and pending.version == heads[0].version:
             pending.took_ms = max(head.turned for head in heads) / 1e6
         steps = [joined(heads[0].step, heads[0].version, [rows for _, rows in records], [head.begin for head, _ in records], [head.end for head, _ in records],
-                        [head.offset for head, _ in records], max(head.error for head in heads), self._epoch, self._shape.rank_of) for records in replicas]
+                        [head.offset for head, _ in records], max(head.error for head in heads), self._epoch, self._shape.rank_of, self._overlaps) for records in replicas]
         self.last = steps
         before = self.decider.predicted_ms
         swap = self.decider.observe(steps)

@@ -29,7 +29,7 @@ class Shape:
     can_split: bool  # backwards may run as I and W
     ascending: bool  # plans must add the gradients of a stage's microbatches in ascending order
     memory: Any = "free"  # "free", "same", or bytes
-    objective: str = "makespan"  # of plans
+    objective: str = "makespan"  # of plans; "period": steps overlap
     frozen: bool = False
     replicas: int = 1
     balances: bool = False  # the replicas may take different numbers of microbatches
@@ -52,15 +52,17 @@ class Measured(NamedTuple):
     ops: List[Op]
     transfers: List[Transfer]
     error_ms: float  # of the clocks
+    took_ms: Optional[float] = None  # of the rank that takes longest, if steps overlap
 
     @property
     def time_ms(self) -> float:
-        return self.end_ms - self.begin_ms
+        return self.took_ms if self.took_ms is not None else self.end_ms - self.begin_ms
 
 
 def joined(step: int, version: int, records: Sequence[Sequence[Row]], begins: Sequence[int], ends: Sequence[int], offsets: Sequence[int],
-           error: int, epoch: int, rank_of: Sequence[int]) -> Measured:
-    """The rows of all ranks as ops and transfers in one clock."""
+           error: int, epoch: int, rank_of: Sequence[int], overlaps: bool = False) -> Measured:
+    """The rows of all ranks as ops and transfers in one clock. overlaps: ranks begin a step before others have ended the one before. Since all
+    begin it after the first rank, the rank that takes longest then takes the time from step to step."""
     ops: List[Op] = []
     sent: Dict[Tuple[int, int, int], Tuple[int, float]] = {}
     received: Dict[Tuple[int, int, int], Tuple[int, float, float]] = {}
@@ -83,12 +85,13 @@ def joined(step: int, version: int, records: Sequence[Sequence[Row]], begins: Se
         kind = "F" if op == 0 else kinds.get((stage, microbatch), "B")
         transfers.append(Transfer(start[0], to, kind, stage, microbatch, begin, begin, max(begin, arrived)))
     return Measured(step, version, min((one - shift_of) / 1e6 for one, shift_of in zip(begins, (o + epoch for o in offsets))),
-                    max((one - shift_of) / 1e6 for one, shift_of in zip(ends, (o + epoch for o in offsets))), ops, transfers, error / 1e6)
+                    max((one - shift_of) / 1e6 for one, shift_of in zip(ends, (o + epoch for o in offsets))), ops, transfers, error / 1e6,
+                    max(end - begin for begin, end in zip(begins, ends)) / 1e6 if overlaps else None)
 
 
 def time_of(steps: Sequence[Measured]) -> float:
     """The time of a step over all replicas, in ms."""
-    return max(one.end_ms for one in steps) - min(one.begin_ms for one in steps)
+    return steps[0].time_ms if len(steps) == 1 else max(one.end_ms for one in steps) - min(one.begin_ms for one in steps)
 
 
 def times_of(steps: Sequence[Measured], stages: int) -> Dict[str, List[Optional[float]]]:
@@ -164,8 +167,8 @@ def problem_of_steps(shape: Shape, times: Mapping[str, Sequence[float]], links: 
     pipeline: Dict[str, Any] = {
         "ranks": shape.ranks, "stages": shape.stages, "microbatches": shape.microbatches, "placement": shape.placement,
         "times_ms": {kind: list(values) for kind, values in times.items()},
-        "links": {"default": {"latency_ms": 0},
-                  "list": [{"between": list(link), "one_way": True, "latency_ms": round(max(0.0, time), 6)} for link, time in sorted(links.items())]}}
+        "objective": shape.objective, "links": {"default": {"latency_ms": 0}, "list": [
+            {"between": list(link), "one_way": True, "latency_ms": round(max(0.0, time), 6)} for link, time in sorted(links.items())]}}
     if limits is not None:
         by_bytes = shape.memory != "same"
         delta = [max(1, kept.get(stage, 1)) for stage in range(shape.stages)] if by_bytes else [1] * shape.stages

@@ -131,14 +131,14 @@ def alternates(rows: Rows) -> bool:
 
 
 def placement_of(ranks: Sequence[int], count: int) -> Optional[str]:
-    """The placement with stage s on rank ranks[s] of `count`: "linear", "loop" or "wave"; None: any other."""
+    """The placement with stage s on rank ranks[s] of `count`, as the planner knows it: "linear", "loop" or "wave"; None: any other."""
     stages = len(ranks)
     if count < 1 or stages % count:
         return None
     if all(rank == stage % count for stage, rank in enumerate(ranks)):
         return "linear" if stages == count else "loop"
     wave = all(rank == (stage % count if stage // count % 2 == 0 else count - 1 - stage % count) for stage, rank in enumerate(ranks))
-    return "wave" if wave and stages == 2 * count else None
+    return "wave" if wave else None
 
 
 # ---- messages ----------------------------------------------------------------------------------------------------------------

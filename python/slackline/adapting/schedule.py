@@ -19,10 +19,11 @@ from torch.utils._pytree import tree_leaves
 
 from .. import _library
 from .._errors import InvalidRequest, SlacklineError
+from .._plan import simulate
 from .._problem import Problem, ProblemLike
 from .._pytorch import _forward_only
 from .._transport import Delegates
-from . import carrying, order, timings
+from . import carrying, kept, order, timings
 from .adaptation import Adaptation, not_adapted
 from .agent import Agent, close
 from .agreement import Cannot, Round, agreed, stepped, together
@@ -111,21 +112,27 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
             _make_room(stage, self._n_microbatches)
 
     def step(self, *args: Any, **options: Any) -> Any:
+        self._refuse_on_event()
         with self._stepping:
             return super().step(*args, **options)
+
+    def _refuse_on_event(self) -> None:
+        """A step of one rank alone would be taken for the next step of all."""
+        if self._agent is not None and self._agent.leader is not None and self._agent.leader.is_calling:
+            raise RuntimeError("on_event is called on the first rank alone, so it cannot step or evaluate the schedule, which needs all ranks")
 
     def _step_microbatches(self, arg_mbs: Any = None, kwarg_mbs: Any = None, target_mbs: Any = None, *arguments: Any, **options: Any) -> None:
         arg_mbs, kwarg_mbs, target_mbs = self._lists or (arg_mbs, kwarg_mbs, target_mbs)
 
         def step() -> None:
-            kept = [stage._slackline for stage in self._stages]
-            for one in kept:
-                one.begin()
+            keeping = dict.fromkeys(stage._slackline for stage in self._stages)
+            for one in keeping:
+                one.begin(timings.running() is not None, self._stages[0].device)
             try:
                 super(AdaptedSchedule, self)._step_microbatches(arg_mbs, kwarg_mbs, target_mbs, *arguments, **options)
             finally:
-                for one in kept:
-                    one.adapted = False
+                for one in keeping:
+                    one.end(self._stages[0].device)
         if self._is_renumbered and self.pipeline_order_with_comms is not self._forwards:
             self._step_as_given(arg_mbs, kwarg_mbs, target_mbs, *arguments, **options)
             return
@@ -150,8 +157,10 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
         agent.end()
 
     def _maybe_compute_loss(self, stage: Any, *arguments: Any, **options: Any) -> Any:
-        with stage._slackline.noticing_hooks(stage):
-            return super()._maybe_compute_loss(stage, *arguments, **options)
+        before = kept.hooks()
+        loss = super()._maybe_compute_loss(stage, *arguments, **options)
+        stage._slackline.notice_hooks(stage, before)
+        return loss
 
     @property
     def _is_renumbered(self) -> bool:
@@ -182,6 +191,7 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
 
     def eval(self, *arguments: Any, **options: Any) -> Any:
         """As PyTorch's, with the given number of microbatches."""
+        self._refuse_on_event()
         with self._stepping:
             if self._is_renumbered:
                 return super().eval(*arguments, **options)
@@ -230,7 +240,7 @@ def _copied(info: Any, device: Any) -> Any:
 # ---- agreeing ----------------------------------------------------------------------------------------------------------------
 
 
-def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike], memory: Any, objective: str, communicators: Optional[int],
+def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike], memory: Any, objective: Optional[str], communicators: Optional[int],
             replicas: Any, transport: Optional[Delegates], frozen: bool, on_event: Optional[Callable[[Any], None]]) -> Any:
     stages = stages_of(schedule)
     copies = found(replicas, stages)
@@ -244,9 +254,11 @@ def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike]
             _library.library()  # else, only the first rank plans
     except (Cannot, SlacklineError) as error:
         why = str(error)
-    healthy = None
+    healthy: Optional[ProblemLike] = None
     if given is not None and not why:
-        healthy = _healthy(problem, Shape(given.rank_of, given.ranks, given.placement, schedule._n_microbatches, given.rows, given.can_split, True))
+        shape = Shape(given.rank_of, given.ranks, given.placement, schedule._n_microbatches, given.rows, given.can_split, True)
+        healthy, objective = _healthy(problem, objective, shape)
+    _check_objective(objective, copies.count)
     try:
         said = {"why": why, "memory": memory, "objective": objective, "communicators": communicators, "transport": _name_of(transport), "frozen": frozen,
                 "problem": _digest(healthy), "microbatches": schedule._n_microbatches, "order": order.digest(given.rows if given else []),
@@ -255,7 +267,7 @@ def adapted(schedule: Any, *, out: Optional[str], problem: Optional[ProblemLike]
         round = agreed(stages[0], said, copies)
         assert given is not None
         shape = Shape(given.rank_of, given.ranks, given.placement, schedule._n_microbatches, given.rows, all(one["can_split"] for one in round.said),
-                      order.ascends(given.rows), memory, objective, frozen, copies.count, copies.count > 1 and not any(one["why_even"] for one in round.said),
+                      order.ascends(given.rows), memory, objective or "makespan", frozen, copies.count, copies.count > 1 and not any(one["why_even"] for one in round.said),
                       any(one["sums"] for one in round.said), healthy)
         return together(round, lambda: _open(round, given, shape, communicators, transport, out, on_event))
     except Exception as error:
@@ -284,15 +296,25 @@ def _name_of(transport: Optional[Delegates]) -> str:
     return "slackline" if transport.number == 1 else f"slackline, {transport.number} delegates"
 
 
-def _healthy(problem: Optional[ProblemLike], shape: Shape) -> Optional[ProblemLike]:
-    """The user's problem, as a dict or a Problem. Raises InvalidRequest if it is not one of the job."""
+def _healthy(problem: Optional[ProblemLike], objective: Optional[str], shape: Shape) -> Tuple[Optional[ProblemLike], Optional[str]]:
+    """The user's problem, as a dict or a Problem, and its objective. objective: the job's; None: the problem's own. Raises InvalidRequest if the
+    problem is not one of the job."""
     if problem is None:
-        return None
-    healthy = problem if isinstance(problem, (Mapping, Problem)) else Problem(problem)
+        return None, objective
+    healthy: ProblemLike = Problem(problem, {"pipeline.objective": objective}) if objective is not None else \
+        problem if isinstance(problem, (Mapping, Problem)) else Problem(problem)
     why = unfit(healthy, shape)
     if why:
         raise InvalidRequest(f"the problem is not one of this schedule: {why}")
-    return healthy
+    return healthy, simulate(healthy, order.text_of(shape.given)).objective
+
+
+def _check_objective(objective: Optional[str], replicas: int) -> None:
+    if objective == "span":
+        raise InvalidRequest('objective: "span" is the time of a rank in one step alone, which no job waits for; from step to step, it takes the "period"')
+    if objective == "period" and replicas > 1:
+        raise InvalidRequest('objective: "period" needs one replica, because replicas wait for each other to sum gradients; replicas=False adapts each pipeline '
+                             'alone')
 
 
 def _digest(problem: Optional[ProblemLike]) -> str:

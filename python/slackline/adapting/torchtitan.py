@@ -20,6 +20,8 @@ def adapted(trainer: Any, **options: Any) -> Any:
         raise InvalidRequest("the Trainer has no pipeline (parallelism.pipeline_parallel_degree is 1): there is no order to adapt")
     if options.get("replicas"):
         raise InvalidRequest("replicas: torchtitan loads equally many microbatches for each replica, so each pipeline is adapted alone")
+    if options["objective"] not in (None, "makespan"):
+        raise InvalidRequest("objective: torchtitan clips gradients by a norm over all stages, for which ranks wait, so a step takes its makespan")
     trainer.pp_schedule = schedule.adapted(given, **{**options, "replicas": False})
     if trainer.pp_schedule is given and "arg_mbs" not in inspect.signature(given.step).parameters:  # not adapted, with PyTorch 2.13
         given.__class__ = schedule.taking_lists(type(given))

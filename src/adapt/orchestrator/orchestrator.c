@@ -291,7 +291,7 @@ sl_status sl_orchestrator_forecast(sl_orchestrator *o, int replica, sl_time *tim
         return sl_error(SL_ENONE, "the program's pipeline is not known");
     sl_problem usual;
     int count = sl_history_measured(&o->series, replica, o->config.hold < 3 ? o->config.hold : 3);
-    *time = o->side[replica].running->plan.makespan;
+    *time = o->side[replica].running->plan.value;
     if (!count)
         return SL_OK;
     SL_TRY(sl_history_typical(&o->series, replica, count, &usual));

@@ -312,7 +312,7 @@ sl_status sl_plans_lately(sl_orchestrator *o, int replica, sl_problem *usual);
 static inline int sl_plans_dwell(const sl_orchestrator *o, const sl_side *side) {
     return o->iteration - side->last_swap < o->config.dwell;
 }
-/** The makespan of an order on a problem. */
+/** The value of an order on a problem, under the problem's objective. */
 sl_status sl_plans_time_in(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem,
                            sl_regime regime, sl_time *time);
 /** ... with the present path. */

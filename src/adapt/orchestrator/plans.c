@@ -4,6 +4,7 @@
 #include "adapt/orchestrator/orchestrator_inside.h"
 #include "adapt/orchestrator/queues.h"
 #include "base/memory.h"
+#include "plan/timing/objective.h"
 #include "plan/timing/replay.h"
 
 sl_shared_plan *sl_plans_keep(sl_shared_plan *plan) {
@@ -92,15 +93,18 @@ static sl_regime regime(const sl_orchestrator *o) {
 sl_status sl_plans_time_in(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem,
                            sl_regime way, sl_time *time) {
     sl_timeline timeline;
+    sl_problem own = *problem;
     sl_question question = sl_question_about(problem);
     sl_question_add(&question, (uint64_t)plan->number << 8 | way);
     if (sl_asked_time(o->asked, &question, time))
         return SL_OK;
-    SL_TRY(sl_replay(problem, &plan->plan.program, way, problem->queue, &timeline));
-    *time = sl_timeline_makespan(&timeline);
+    own.communication = way;
+    SL_TRY(sl_replay(&own, &plan->plan.program, way, own.queue, &timeline));
+    sl_status status = sl_objective_value(&own, &plan->plan.program, &timeline, time);
     sl_timeline_free(&timeline);
-    sl_asked_keep_time(o->asked, &question, *time);
-    return SL_OK;
+    if (status == SL_OK)
+        sl_asked_keep_time(o->asked, &question, *time);
+    return status;
 }
 
 sl_status sl_plans_time(const sl_orchestrator *o, const sl_shared_plan *plan, const sl_problem *problem,

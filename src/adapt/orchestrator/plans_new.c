@@ -135,7 +135,7 @@ static sl_status make_candidate(sl_orchestrator *o, int replica, const sl_proble
         return status;
     sl_plans_drop(plan);
     SL_TRY(new_plan(o, side, typical, o->config.work, plan));
-    *time = (*plan)->plan.makespan;
+    *time = (*plan)->plan.value;
     return SL_OK;
 }
 
@@ -367,7 +367,7 @@ static sl_status refit(sl_orchestrator *o, int replica) {
     }
     sl_problem_free(&usual);
     side->predicted = running;
-    side->best = made ? made->plan.makespan : 0;
+    side->best = made ? made->plan.value : 0;
     if (status == SL_OK && made && worth_a_refit(o, side, running, side->best, spread)) {
         if (o->config.frozen) {
             side->fits = LOOKS;

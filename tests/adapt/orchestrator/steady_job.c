@@ -1,5 +1,6 @@
 #include "adapt/orchestrator/steady_job.h"
 
+#include "plan/timing/objective.h"
 #include "plan/timing/replay.h"
 
 static void start(steady_job *j) {
@@ -57,8 +58,11 @@ void make_rank_slow(sl_problem *p, int stage, int percent) {
 
 sl_time time_on(const sl_problem *p, const sl_plan *plan, int delegates) {
     sl_timeline t;
-    assert_ok(sl_replay(p, &plan->program, delegates ? SL_DECOUPLED : p->communication, p->queue, &t));
-    sl_time takes = sl_timeline_makespan(&t);
+    sl_time takes;
+    sl_problem own = *p;
+    own.communication = delegates ? SL_DECOUPLED : p->communication;
+    assert_ok(sl_replay(&own, &plan->program, own.communication, own.queue, &t));
+    assert_ok(sl_objective_value(&own, &plan->program, &t, &takes));
     sl_timeline_free(&t);
     return takes;
 }
@@ -68,7 +72,7 @@ static void act(steady_job *j) {
     while (sl_orchestrator_next(j->orchestrator, &a)) {
         if (a.what == SL_DO_PLAN) {
             *(a.undo ? &j->back : &j->swap) += 1;
-            j->best = a.plan->makespan;
+            j->best = a.plan->value;
             j->gain = a.loss - a.expected;
             j->for_all = a.replica < 0;
             j->ends_alike = sl_order_ends_alike(&a.plan->order, &j->first.order);

@@ -315,6 +315,23 @@ static void a_better_schedule_for_the_healthy_job_is_an_action_like_any_other(vo
     }
 }
 
+/* Iterations that repeat without a pause: from one to the next, 1F1B takes 450 ms, and at best 12 x 30 ms. */
+static void orders_are_compared_by_the_objective(void **state) {
+    (void)state;
+    steady_job j;
+    make_job(&j, 1);
+    j.healthy.objective = SL_PERIOD;
+    plan_and_start(&j, "1f1b");
+    assert_ok(sl_orchestrator_improve(j.orchestrator, 1000000));
+    for (int i = 0; i < 60; i++) {
+        observe(&j, 1);
+        assert_int_equal(j.takes, (i == 0 ? 450 : 360) * SL_MS);
+        assert_int_equal(changes(&j), i == 0);
+    }
+    assert_in_range(sl_orchestrator_plan(j.orchestrator, 0)->makespan, 390 * SL_MS + 1, 780 * SL_MS);
+    close_job(&j);
+}
+
 /* A delay of 30 ms that the problem does not have: 390 + 30 (the bound) at best. It is healthy. */
 static void a_better_schedule_follows_what_was_measured(void **state) {
     (void)state;
@@ -472,6 +489,7 @@ int main(void) {
         cmocka_unit_test(whatever_the_link_does_swaps_are_20_iterations_apart),
         cmocka_unit_test(a_job_adapts_within_its_placement),
         cmocka_unit_test(a_better_schedule_for_the_healthy_job_is_an_action_like_any_other),
+        cmocka_unit_test(orders_are_compared_by_the_objective),
         cmocka_unit_test(a_better_schedule_follows_what_was_measured),
         cmocka_unit_test(a_better_schedule_of_a_frozen_job_is_only_said),
         cmocka_unit_test(plans_keep_the_order_in_which_gradients_are_summed),
