@@ -32,21 +32,25 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
 from cases import rank_of  # noqa: E402
-from slackline.adapting import deciding  # noqa: E402
+from slackline.adapting import deciding, order  # noqa: E402
 from slow_link import PacedStage  # noqa: E402
 from torch.distributed.pipelining import PipelineStage, schedules  # noqa: E402
 
 RANKS = 4
 SKIPPED = 4  # steps of each block that are not counted
 WARM, SEARCHING = 10, 150  # steps of each variant before the first round, and of an adapted one
-# name: schedule, placement, microbatches, ms of a forward (0: computed as fast as it goes), width of a layer, steps per block
+SPLIT = "zb-h1"
+# name: schedule, placement, microbatches, ms of a forward (0: computed as fast as it goes), width and number of layers of a stage, steps per block;
+# SPLIT: the adapted schedules run 1F1B first, and then this order, whose split backwards are examined
 CASES = {
-    "1F1B, paced": ("1F1B", "linear", 12, 2.22, 64, 24),
-    "1F1B, computed": ("1F1B", "linear", 12, 0.0, 384, 24),
-    "interleaved, paced": ("Interleaved1F1B", "loop", 12, 1.15, 64, 24),
-    "interleaved, computed": ("Interleaved1F1B", "loop", 12, 0.0, 192, 24),
-    "1F1B, many tiny ops": ("1F1B", "linear", 100, 0.0, 8, 16),
-    "interleaved, many tiny ops": ("Interleaved1F1B", "loop", 100, 0.0, 8, 16),
+    "1F1B, paced": ("1F1B", "linear", 12, 2.22, 64, 2, 24),
+    "1F1B, computed": ("1F1B", "linear", 12, 0.0, 384, 2, 24),
+    "interleaved, paced": ("Interleaved1F1B", "loop", 12, 1.15, 64, 2, 24),
+    "interleaved, computed": ("Interleaved1F1B", "loop", 12, 0.0, 192, 2, 24),
+    "1F1B, many tiny ops": ("1F1B", "linear", 100, 0.0, 8, 2, 16),
+    "interleaved, many tiny ops": ("Interleaved1F1B", "loop", 100, 0.0, 8, 2, 16),
+    "split, paced": (SPLIT, "linear", 12, 2.22, 64, 2, 24),
+    "split, 60 layers per stage": (SPLIT, "linear", 12, 0.0, 16, 60, 24),
 }
 BARE, GIVEN = "bare", "as given"
 ADAPTED = {"frozen": {"frozen": True}, "watching": {}}
@@ -54,9 +58,9 @@ VARIANTS = [GIVEN, *ADAPTED]
 LOSS = torch.nn.functional.mse_loss
 
 
-def layers(index, width):
+def layers(index, width, depth):
     torch.manual_seed(index)
-    return torch.nn.Sequential(*(part for _ in range(2) for part in (torch.nn.Linear(width, width), torch.nn.Tanh()))).double()
+    return torch.nn.Sequential(*(part for _ in range(depth) for part in (torch.nn.Linear(width, width), torch.nn.Tanh()))).double()
 
 
 def stages_of(modules, stages, paced):
@@ -64,7 +68,7 @@ def stages_of(modules, stages, paced):
 
 
 def given_schedule(kind, stages, microbatches):
-    cls = getattr(schedules, "Schedule" + kind)
+    cls = getattr(schedules, "Schedule" + (kind if kind != SPLIT else "1F1B"))
     return cls(stages[0] if issubclass(cls, schedules.PipelineScheduleSingle) else stages, microbatches, loss_fn=LOSS)
 
 
@@ -76,12 +80,20 @@ def bare_schedule(adapted, stages, microbatches):
     return bare
 
 
+def split_order(microbatches):
+    """For AdaptedSchedule.load."""
+    problem = {"pipeline": {"ranks": RANKS, "microbatches": microbatches, "times_ms": {"F": 1, "I": 1, "W": 1, "B": 2}}}
+    rows = order.parsed(slackline.plan(problem, SPLIT).csv())
+    comms = order.lowered(rows, list(range(RANKS)), microbatches)
+    return f"{microbatches}\n\n{order.text_of(rows)}\n" + "".join(",".join(line) + "\n" for line in comms)
+
+
 def rank_main(rank, case, rounds, store, results):
-    kind, placement, microbatches, op_ms, width, block = CASES[case]
+    kind, placement, microbatches, op_ms, width, depth, block = CASES[case]
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=RANKS, timeout=timedelta(seconds=120))
     mine = [stage for stage, holder in enumerate(rank_of(placement, RANKS)) if holder == rank]
-    modules, stages = {index: layers(index, width) for index in mine}, RANKS * len(mine)
+    modules, stages = {index: layers(index, width, depth) for index in mine}, RANKS * len(mine)
     PacedStage.op = op_ms / 1e3
     first, last = 0 in mine, stages - 1 in mine
     fresh = functools.partial(stages_of, modules, stages, op_ms > 0)
@@ -90,6 +102,8 @@ def rank_main(rank, case, rounds, store, results):
     for name, arguments in ADAPTED.items():
         running[name] = slackline.adapt(given_schedule(kind, fresh(), microbatches), memory="same", **arguments)
         assert running[name].adaptation.active, running[name].adaptation.why
+        if kind == SPLIT:
+            running[name].load(split_order(microbatches))
     running[BARE] = bare_schedule(running["frozen"], fresh(), microbatches)
     x, y = (torch.randn(microbatches * 16, width, dtype=torch.float64) for _ in range(2))
     longest = torch.zeros(1, dtype=torch.float64)
@@ -157,7 +171,7 @@ def main():
     rows = []
     for case in arguments.case or CASES:
         kind, placement, microbatches, *_ = CASES[case]
-        ops = 2 * microbatches * len(rank_of(placement, RANKS)) // RANKS
+        ops = (3 if kind == SPLIT else 2) * microbatches * len(rank_of(placement, RANKS)) // RANKS
         bare, more = measured(case, arguments.rounds)
         for name, by in more.items():
             low, middle, high = statistics.quantiles([took for took, _ in by], n=4)
@@ -168,7 +182,8 @@ def main():
 Blocks of steps alternate between PyTorch's runtime with the given order and messages ("bare") and another variant, in the same processes:
 "frozen" measures and reports; "watching" also decides, but keeps the order; "as given" is PyTorch's own class. Ops are paced (the time of a device) or computed (on
 the cores that the processes share). The added time is the median over {arguments.rounds} rounds (and its quartiles) of the difference between the mean step of
-a block and of the bare blocks around it. An op is an F or a B of a stage; processor time is of a rank with all its threads, on average.
+a block and of the bare blocks around it. "split": the order
+of {SPLIT} runs, whose backwards are examined before they are split. An op is an F, B, I or W of a stage; processor time is of a rank with all its threads, on average.
 
 {table(["case", "schedule", "a bare step, ms", "added, ms", "of the step", "us per op", "processor, us per op"], rows)}""")
     return 0

@@ -2,9 +2,9 @@
 """What a rank knows of its stages beside their times: the memory that a microbatch keeps until its backward, whether a backward may run as I and W,
 and whether a forward draws random numbers.
 
-A program may change its stages at any time: register hooks, recompute activations, freeze parameters. So each step that has split backwards
-examines the first of each stage, and every forward is watched. A backward that turns out not to be one for two halves runs as a whole in the
-place of its I, and its W does nothing: gradients are right at once, and the first rank soon plans without halves.
+A program may change its stages at any time: register hooks, recompute activations, freeze parameters. So every forward is watched, and every backward
+that PyTorch is about to split is examined, by what PyTorch has found out about it by then. One that turns out not to be for two halves runs as
+a whole in the place of its I, and its W does nothing: gradients are right at once, and the first rank soon plans without halves.
 """
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import contextlib
 import random
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-_watched = threading.local()  # .checkpoint: called when this thread recomputes activations later
+_watched = threading.local()  # .recomputes: a set and a stage to add to it if this thread recomputes activations later; .roots: of the backward being examined
+_own_hooks = 0  # that PyTorch's split backwards have registered
 
 
 class Kept:
@@ -30,59 +31,86 @@ class Kept:
         self.whole: Set[int] = set()
         self.draws: Set[int] = set()  # stages with a forward that draws random numbers
         self.examined: Set[int] = set()  # stages, ever
-        self._now: Set[int] = set()  # stages, in this step
+        self._now: Set[int] = set()  # stages whose hooks have been looked for in this step
+        self._looked: Dict[int, int] = {}  # the number of hooks registered in the process when a stage was last found without any
         self._ran_whole: Set[Tuple[int, int]] = set()  # stages and microbatches whose backward has run in the place of its I
         self.splits_itself = False  # the given schedule has split backwards, which run as they did
         self.mixes = False  # this rank has several stages, whose forwards may be in another order than the given one
+        self._random: List[Any] = []  # the state of random numbers at the begin of a measured step
+        self._drawn = False  # random numbers were drawn in the latest measured step
 
-    def begin(self) -> None:
+    def begin(self, measured: bool, device: Any) -> None:
         """A step of the adapted schedule begins."""
         self.adapted = True
         self._now.clear()
+        self._random = _random_state(device) if measured and self.mixes else []
+
+    def end(self, device: Any) -> None:
+        self.adapted = False
+        if self._random:
+            self._drawn = self._random != _random_state(device)
+            self._random = []
 
     def wanted(self, stage: int) -> bool:
         return stage not in self.bytes
 
-    @contextlib.contextmanager
-    def watching(self, stage: Any, measured: bool) -> Iterator[None]:
-        """A forward of a stage."""
-        index = stage.stage_index
-        counts = measured and self.wanted(index)
-        state = _random_state(stage.device) if measured and not counts and self.mixes and index not in self.draws else []
-        with self.counting(index, stage.submod, stage.device) if counts else contextlib.nullcontext(), \
-                _checkpoints(lambda: self.whole.add(index)), self.noticing_hooks(stage):
-            yield
-        if state and state != _random_state(stage.device):
-            self.draws.add(index)
+    def forward(self, stage: Any, measured: bool, run: Callable[[], Any]) -> Any:
+        """Runs a forward of a stage, and watches it."""
+        index, before, outer = stage.stage_index, hooks(), getattr(_watched, "recomputes", None)
+        _watched.recomputes = self.whole, index
+        try:
+            if measured and self.wanted(index):
+                with self.counting(index, stage.submod, stage.device):
+                    made = run()
+            elif measured and self._drawn and self.mixes and index not in self.draws:
+                state = _random_state(stage.device)
+                made = run()
+                if state != _random_state(stage.device):
+                    self.draws.add(index)
+            else:
+                made = run()
+        finally:
+            _watched.recomputes = outer
+        self.notice_hooks(stage, before)
+        return made
 
-    @contextlib.contextmanager
-    def noticing_hooks(self, stage: Any) -> Iterator[None]:
-        """Notices that a forward, or a loss, registers hooks of tensors."""
-        from torch.utils.hooks import RemovableHandle
-        before = RemovableHandle.next_id
-        yield
-        if RemovableHandle.next_id != before and not stage.is_first and not _is_sharded(stage.submod):
+    def notice_hooks(self, stage: Any, before: int) -> None:
+        """Notices that a forward, or a loss, has registered hooks of tensors. before: `hooks()` before it."""
+        if hooks() != before and not stage.is_first and not _is_sharded(stage.submod):
             self.whole.add(stage.stage_index)
 
-    def runs_whole(self, stage: Any, chunk: int, loss: Any) -> bool:
-        """Asked before an I: whether the whole backward runs in its place."""
+    def backward_input(self, stage: Any, run: Callable[..., Any], chunk: int, options: Dict[str, Any]) -> Any:
+        """Runs the I of a microbatch, or its whole backward in this place."""
         index = stage.stage_index
+        self._ran_whole.discard((index, chunk))
         if self.splits_itself or stage.is_first or stage.dw_builder:
-            return False
-        if index not in self.whole and index not in self._now:
-            self._now.add(index)
-            self.examine(stage, chunk, loss)
-        whole = index in self.whole or _are_views(stage, chunk, loss)
-        if whole:
-            self.whole.add(index)
-            self._ran_whole.add((index, chunk))
-        else:
-            self._ran_whole.discard((index, chunk))
-        return whole
+            return run(chunk, **options)
+        if index not in self.whole and not _are_views(stage, chunk, options.get("loss")) and not self._is_hooked(stage):
+            kept, _watched.roots = stage.fwd_cache[chunk], []
+            try:
+                return run(chunk, **options)
+            except _Whole:
+                stage.fwd_cache[chunk] = kept
+            finally:
+                _watched.roots = None
+        self.whole.add(index)
+        self._ran_whole.add((index, chunk))
+        return run(chunk, **{**options, "full_backward": True})
 
     def has_run_whole(self, stage: int, chunk: int) -> bool:
         """Asked at a W."""
         return (stage, chunk) in self._ran_whole
+
+    def _is_hooked(self, stage: Any) -> bool:
+        """Looks once in a step, and only if hooks have been registered since the last time by other than PyTorch's split backwards."""
+        index, count = stage.stage_index, hooks() - _own_hooks
+        if index in self._now or self._looked.get(index) == count:
+            return False
+        if _has_hooks(stage.submod):
+            return True
+        self._now.add(index)
+        self._looked[index] = count
+        return False
 
     @contextlib.contextmanager
     def counting(self, stage: int, module: Any, device: Any = None) -> Iterator[None]:
@@ -100,13 +128,13 @@ class Kept:
             self.bytes[stage] = sum(storages.values())
             return tensor
         self.bytes[stage] = 0
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), _checkpoints(lambda: self.whole.add(stage)):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             yield
         if state != _random_state(device):
             self.draws.add(stage)
 
     def examine(self, stage: Any, chunk: int, loss: Any) -> None:
-        """Before a backward of a stage."""
+        """Before the first backward of a stage: no plan is known yet."""
         self.examined.add(stage.stage_index)
         try:
             if not stage.is_first and not stage.dw_builder and _cannot_split(stage, chunk, loss):  # the first stage's is never split
@@ -125,14 +153,34 @@ def _random_state(device: Any) -> List[Any]:
     except Exception:  # of a device, such as while it captures a graph
         return []
     numpy = sys.modules.get("numpy")
-    return [*(one.tolist() for one in states), random.getstate(), *([numpy.random.get_state()[1].tolist(), numpy.random.get_state()[2]] if numpy else [])]
+    if numpy is None:
+        return [*(one.tolist() for one in states), random.getstate()]
+    _, keys, at, *rest = numpy.random.get_state()
+    return [*(one.numpy().tobytes() for one in states), random.getstate(), keys.tobytes(), at, rest]
 
 
 def _cannot_split(stage: Any, chunk: int, loss: Any) -> bool:
     """Whether PyTorch's split backward of a microbatch would fail, leave out gradients, or run hooks otherwise than the whole one."""
+    from torch.distributed.pipelining._backward import _get_grad_fn_or_grad_acc, construct_reverse_graph, get_param_groups
+
+    def nodes(tensors: Any) -> Any:
+        return [node for one in tensors if hasattr(one, "requires_grad") and (node := _get_grad_fn_or_grad_acc(one)) is not None]
+    if _are_views(stage, chunk, loss) or _has_hooks(stage.submod):
+        return True
     outputs, inputs = stage.fwd_cache[chunk]
-    outputs = (loss,) if stage.is_last else outputs
-    return _are_views(stage, chunk, loss) or _has_hooks(stage.submod) or _needs_whole(outputs, inputs, stage.submod.parameters())
+    roots, sources = nodes((loss,) if stage.is_last else outputs), nodes(inputs)
+    reverse = construct_reverse_graph(roots)
+    return _needs_whole(roots, sources, reverse, get_param_groups(sources, nodes(stage.submod.parameters()), reverse))
+
+
+class _Whole(Exception):
+    """Raised in PyTorch's split backward before it has changed anything: it must be a whole one."""
+
+
+def hooks() -> int:
+    """The number of hooks that have been registered so far, of tensors, modules and nodes."""
+    from torch.utils.hooks import RemovableHandle
+    return int(RemovableHandle.next_id)
 
 
 def _are_views(stage: Any, chunk: int, loss: Any) -> bool:
@@ -153,50 +201,38 @@ def _has_hooks(module: Any) -> bool:
         any(one._backward_hooks or one._post_accumulate_grad_hooks for one in module.parameters())
 
 
-def _needs_whole(outputs: Any, inputs: Any, parameters: Any) -> bool:
+def _needs_whole(roots: Sequence[Any], sources: Sequence[Any], reverse: Any, groups: Sequence[Any]) -> bool:
     """Whether a backward reaches a function that torch.compile has made, which may free what it keeps after one run; or tensors that its
     second half leaves out: those that are not parameters of the stage, such as parameters of the loss, or parameters as they were before a loss
     or a forward has resharded them; and parameters on no path to an input that needs a gradient. Or whether both halves would run a function
     of the program's own, which may add to gradients or free what it keeps; or a parameter is used in several places: PyTorch's second half adds
-    their gradients in another order, or fails if other parameters are used between them."""
-    from torch.autograd.function import BackwardCFunction
-    from torch.distributed.pipelining._backward import _get_grad_fn_or_grad_acc, construct_reverse_graph, get_param_groups
+    their gradients in another order, or fails if other parameters are used between them.
 
-    def nodes(tensors: Any) -> Any:
-        return [node for one in tensors if hasattr(one, "requires_grad") and (node := _get_grad_fn_or_grad_acc(one)) is not None]
-    roots, sources = nodes(outputs), nodes(inputs)
-    reverse = construct_reverse_graph(roots)
-    if any("CompiledFunction" in node.name() for node in (*roots, *reverse)):
+    A backward has many nodes of few types: only types are asked."""
+    from torch.autograd.function import BackwardCFunction
+    types = {type(node) for node in reverse}.union(type(node) for node in roots)
+    if any("CompiledFunction" in one.__name__ for one in types):
         return True
-    reached = {node for node in (*roots, *reverse) if hasattr(node, "variable")}
-    groups = get_param_groups(sources, nodes(parameters), reverse)
     if any(len(group["intermediates"]) > 1 or any(isinstance(node, BackwardCFunction) for node in group["intermediates"]) for group in groups):
         return True
+    leaves = {one for one in types if hasattr(one, "variable")}
+    reached = {node for node in reverse if type(node) in leaves}.union(node for node in roots if type(node) in leaves)
     return not reached <= {node for group in groups for node in group["params"]}.union(sources)
 
 
-@contextlib.contextmanager
-def _checkpoints(seen: Callable[[], None]) -> Iterator[None]:
-    """Calls `seen` for each torch.utils.checkpoint.checkpoint of this thread."""
-    _install()
-    outer, _watched.checkpoint = getattr(_watched, "checkpoint", None), seen
-    try:
-        yield
-    finally:
-        _watched.checkpoint = outer
-
-
-def _install() -> None:
-    """Wraps the two implementations of PyTorch's checkpointing, once."""
+def install() -> None:
+    """Wraps the two implementations of PyTorch's checkpointing, and the functions by which its split backward looks at the graph; once."""
+    from torch.distributed.pipelining import _backward
     from torch.utils import checkpoint
     if getattr(checkpoint._checkpoint_without_reentrant_generator, "slackline", None):
         return
     reentrant, other = checkpoint.CheckpointFunction, checkpoint._checkpoint_without_reentrant_generator
+    construct, group = _backward.construct_reverse_graph, _backward.get_param_groups
 
     def saw() -> None:
-        seen = getattr(_watched, "checkpoint", None)
+        seen = getattr(_watched, "recomputes", None)
         if seen is not None:
-            seen()
+            seen[0].add(seen[1])
 
     def apply(cls: Any, *arguments: Any) -> Any:
         saw()
@@ -205,8 +241,23 @@ def _install() -> None:
     def _checkpoint_without_reentrant_generator(*arguments: Any, **options: Any) -> Any:
         saw()
         return other(*arguments, **options)
+
+    def construct_reverse_graph(roots: Any) -> Any:
+        if getattr(_watched, "roots", None) is not None:
+            _watched.roots = roots
+        return construct(roots)
+
+    def get_param_groups(inputs: Any, params: Any, reverse: Any) -> Any:
+        global _own_hooks
+        groups, roots = group(inputs, params, reverse), getattr(_watched, "roots", None)
+        if roots is not None:
+            if _needs_whole(roots, inputs, reverse, groups):
+                raise _Whole
+            _own_hooks += sum(len(one["intermediates"]) for one in groups)  # which PyTorch's backward now registers
+        return groups
     _checkpoint_without_reentrant_generator.slackline = True  # type: ignore[attr-defined]
     reentrant.apply = classmethod(apply)
     modules: List[Any] = [checkpoint, sys.modules.get("torch.distributed._composable.checkpoint_activation")]
     for module in filter(None, modules):
         module._checkpoint_without_reentrant_generator = _checkpoint_without_reentrant_generator
+    _backward.construct_reverse_graph, _backward.get_param_groups = construct_reverse_graph, get_param_groups

@@ -20,6 +20,7 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from . import kept
 from .kept import Kept
 
 OP, SENT, RECEIVED, KEPT, TEXT = range(5)
@@ -236,8 +237,9 @@ class Step:
 
 
 def install() -> None:
-    """Wraps the functions of PyTorch's module that post and await messages, once for all schedules."""
+    """Wraps the functions of PyTorch's module that post and await messages, once for all schedules, and what `kept` watches."""
     from torch.distributed.pipelining import schedules
+    kept.install()
     if getattr(schedules._batch_p2p, "slackline", None):
         return
     batch, wait = schedules._batch_p2p, schedules._wait_batch_p2p
@@ -292,10 +294,9 @@ def wrap(stage: Any, keep: "Kept") -> None:
             if step is not None:
                 step.enter(name(*arguments, **options), index, chunk)
             if method is forward and keep.adapted:
-                with keep.watching(stage, step is not None):
-                    return method(chunk, *arguments, **options)
-            if method is backward and keep.adapted and not options.get("full_backward", True) and keep.runs_whole(stage, chunk, options.get("loss")):
-                options["full_backward"] = True
+                return keep.forward(stage, step is not None, lambda: method(chunk, *arguments, **options))
+            if method is backward and keep.adapted and not options.get("full_backward", True):
+                return keep.backward_input(stage, method, chunk, options)
             result = method(chunk, *arguments, **options)
             if step is not None and options.get("last_backward") and sums_in_backward and stage.chunks > 1:
                 step.leave_out()
@@ -330,7 +331,8 @@ def wrap(stage: Any, keep: "Kept") -> None:
             return None
         if keep.splits_itself:
             return weigh(chunk, *arguments, **options)
-        fresh = [one for one in stage.submod.parameters() if one.grad is None]
+        groups = stage.backward_state[chunk][1] if chunk in stage.backward_state else None  # None on the first stage, too: a whole backward
+        fresh = [node.variable for group in groups or () for node in group["params"] if node.variable.grad is None]
         result = weigh(chunk, *arguments, **options)
         for one in fresh:
             one.grad = None if one.grad is None else one.grad.clone()
