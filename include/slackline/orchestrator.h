@@ -58,7 +58,8 @@ typedef enum slackline_strategy {
 typedef struct slackline_job {
     int replicas, ranks;                     /* pipelines, and ranks of each */
     int tensor;                              /* processes of a rank */
-    const slackline_problem *const *problem; /* [replicas] each replica when healthy; pointers may repeat */
+    const slackline_problem *const *problem; /* [replicas] each replica when healthy; its objective is
+                                                what plans are compared by; pointers may repeat */
     const slackline_plan *const *first;      /* [replicas] initial plan of each; pointers may repeat */
     const int *split;        /* [replicas] microbatches of each; NULL: the problems' numbers */
     const char *const *host; /* [processes] name of each process's host; NULL: one host per process */

@@ -191,9 +191,10 @@ class _IncidentStruct(Structure):
 class Orchestrator:
     """The orchestrator of a job of one or several replicas of a pipeline.
 
-    problem         a healthy replica, or one problem per replica; None: the program's pipeline is unknown. In that case iteration
-                    times show when something is slow and `report` names the component, `can` is any of "balance", "topology"
-                    and "restart" (the default), `replicas` counts equal processes, and `split` their microbatches
+    problem         a healthy replica, or one problem per replica, with the objective that plans are compared by; None: the
+                    program's pipeline is unknown. In that case iteration times show when something is slow and `report` names the
+                    component, `can` is any of "balance", "topology" and "restart" (the default), `replicas` counts equal processes, and
+                    `split` their microbatches
     ranks           per replica, if there is no problem
     first           the first plan of all replicas, or one per replica; None: the best family's
     replicas, tensor  copies of the pipeline, and processes per rank
