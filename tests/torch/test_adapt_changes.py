@@ -15,15 +15,18 @@ MICROBATCHES, PATIENCE, AFTER = 6, 80, 3  # steps until a change of the order, a
 
 
 class Layer(torch.nn.Module):
-    """A layer that recomputes its activations, uses a weight once more, or drops outputs, as soon as it is told to."""
+    """A layer that recomputes its activations, uses a weight once more (always, or in every `ties_of`th forward), or drops outputs, as soon as it is
+    told to."""
 
     def __init__(self, index):
         super().__init__()
         self.layer, self.recomputes, self.ties, self.drops = layer(index), False, False, 0.0
+        self.ties_of, self.count = 0, 0
 
     def forward(self, x):
         x = checkpoint(self.layer, x, use_reentrant=True) if self.recomputes and x.requires_grad else self.layer(x)
-        x = x @ self.layer[0].weight if self.ties else x
+        self.count += 1
+        x = x @ self.layer[0].weight if self.ties or self.ties_of and self.count % self.ties_of == 3 else x
         return torch.nn.functional.dropout(x, self.drops) if self.drops else x
 
 
@@ -81,6 +84,7 @@ def changed(change, placement="linear", kind="1F1B", ranks=3, exact=True, bends=
 
 CASES = {
     "hooks of modules": (changed(hooked), 3), "recomputed activations": (changed(told(recomputes=True)), 3), "a weight in two places": (changed(told(ties=True)), 3),
+    "a weight in two places, not in the first microbatch": (changed(told(ties_of=MICROBATCHES)), 3),
     "dropout": (changed(told(drops=0.1), "loop", "Interleaved1F1B", 2, exact=False,
                         bends=lambda rows, given: order.forwards(rows, range(4)) != order.forwards(given, range(4))), 2),
 }
