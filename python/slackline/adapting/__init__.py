@@ -73,7 +73,7 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
                    rails of this host, the number of delegates, and their program. If they cannot be started on all ranks, the
                    backend carries the messages
     frozen         measure and report, but change nothing
-    on_event       called with each event, on the first rank, from another thread
+    on_event       called with each event, on the first rank, from a thread of its own
 
     Gradients are bit-identical to those of the given schedule if it adds microbatches in ascending order. A job that cannot
     be adapted runs unchanged, with one RuntimeWarning that gives the reason. Raises InvalidRequest or TypeError for invalid

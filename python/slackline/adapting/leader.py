@@ -41,13 +41,36 @@ def give_notice(error: BaseException) -> None:
 _Records = Tuple[int, List[Any], Optional[Tuple[Record, List[Row], bool]]]
 
 
+class Handler(threading.Thread):
+    """Calls the program's `on_event` with one event after the other, so that a slow one holds up no decision."""
+
+    def __init__(self, on_event: Callable[[Any], None]) -> None:
+        super().__init__(name="slackline events", daemon=True)
+        self._on_event = on_event
+        self._events: "queue.SimpleQueue[Optional[Happening]]" = queue.SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        while (one := self._events.get()) is not None:
+            try:
+                self._on_event(one)
+            except BaseException as error:  # the program's own, such as SystemExit
+                warn(f"on_event has failed, and is not called again: {type(error).__name__}: {error}", stacklevel=2)
+                return
+
+    def tell(self, one: Optional[Happening]) -> None:
+        """None: the last one has been told."""
+        if self.is_alive():
+            self._events.put(one)
+
+
 class Leader:
     """The first rank's part: selects the order of each step. A thread that does not call PyTorch makes the decisions."""
 
     def __init__(self, shape: Shape, lower: Callable[[order.Rows, Sequence[int]], str], job: Optional[Control], device_lag: int, out: Optional[str],
                  on_event: Optional[Callable[[Any], None]], samples: bool) -> None:
         """samples: while nothing changes, not every step is measured."""
-        self._shape, self._lower, self._on_event = shape, lower, on_event
+        self._shape, self._lower, self._handler = shape, lower, Handler(on_event) if on_event is not None else None
         self._job, self._course, self._device_lag = job, Course(), device_lag
         self._samples, self._calm = samples, False  # calm: set by the thread that decides
         self._measured, self._interval = 0, 1  # the latest measured step; the steps from one to the next
@@ -80,11 +103,15 @@ class Leader:
         self._records.put(None)
         if self._thread is not threading.current_thread():
             self._thread.join(CLOSING_S)
+        if self._handler is not None:
+            self._handler.tell(None)
+            if self._handler is not threading.current_thread():
+                self._handler.join(CLOSING_S)
 
     @property
     def is_calling(self) -> bool:
-        """Whether this is the thread that decides, in which `on_event` is called."""
-        return threading.current_thread() is self._thread
+        """Whether this is the thread in which `on_event` is called."""
+        return threading.current_thread() is self._handler
 
     # ---- called by the training thread
 
@@ -289,16 +316,8 @@ class Leader:
         for one in happened:
             with contextlib.suppress(Exception):  # of a handler that the program has added
                 log.info("step %d: %s: %s", one.step, one.kind, one.text)
-            self._call(one)
-
-    def _call(self, one: Happening) -> None:
-        if self._on_event is None:
-            return
-        try:
-            self._on_event(one)
-        except BaseException as error:  # the program's own, such as SystemExit
-            self._on_event = None
-            warn(f"on_event has failed, and is not called again: {type(error).__name__}: {error}", stacklevel=2)
+            if self._handler is not None:
+                self._handler.tell(one)
 
     def _remember_memory(self, replicas: Sequence[Sequence[Tuple[Record, List[Row]]]]) -> None:
         """The bytes of a stage's microbatch, the bytes that are free on a rank of each replica, whether a backward cannot be split, which stages
