@@ -328,7 +328,6 @@ static void orders_are_compared_by_the_objective(void **state) {
         assert_int_equal(j.takes, (i == 0 ? 450 : 360) * SL_MS);
         assert_int_equal(changes(&j), i == 0);
     }
-    assert_in_range(sl_orchestrator_plan(j.orchestrator, 0)->makespan, 390 * SL_MS + 1, 780 * SL_MS);
     close_job(&j);
 }
 
