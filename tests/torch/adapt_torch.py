@@ -63,6 +63,21 @@ def gradients(stages):
     return [parameter.grad.clone() for stage in stages for parameter in stage.submod.parameters()]
 
 
+def compared(given, adapted, given_stages, stages, steps, microbatches, between=lambda step: None):
+    """What differs in any of some steps; `between` is called before each."""
+    for step in range(steps):
+        between(step)
+        wanted = stepped(given, given_stages, step, microbatches), gradients(given_stages)
+        found = stepped(adapted, stages, step, microbatches), gradients(stages)
+        if wanted[0] != found[0] or not all(map(torch.equal, wanted[1], found[1])):
+            return f"step {step}: losses {found[0]}, given {wanted[0]}, or other gradients, after {len(adapted.adaptation.swap_ms)} swaps"
+    return ""
+
+
+def said(caught):
+    """Our own warnings."""
+    return [str(one.message) for one in caught if "slackline" in str(one.message)]
+
 
 def rank_main(rank, world, file, store, results, where):
     """Runs the cases of a file in this process: case(rank, ranks, group, folder) returns what is wrong, or ""."""

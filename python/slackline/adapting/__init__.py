@@ -37,6 +37,8 @@ from .._errors import InvalidRequest
 from .._problem import ProblemLike
 from .._transport import Delegates
 
+MOST_BYTES = 1e15  # of a problem's memory limit
+
 # the class of an object that `adapt` takes: the file
 FRAMEWORKS = {("torchtitan.trainer", "Trainer"): "torchtitan", ("deepspeed.runtime.pipe.engine", "PipelineEngine"): "deepspeed",
               ("nanotron.parallel.pipeline_parallel.engine", "PipelineEngine"): "nanotron",
@@ -81,6 +83,7 @@ def adapt(schedule: Any, *, out: Optional[str] = None, problem: Optional[Problem
     """
     if not (memory in ("free", "same") if isinstance(memory, str) else isinstance(memory, (int, float)) and memory > 0):
         raise InvalidRequest(f'memory must be "free", "same" or a number of bytes, got {memory!r}')
+    memory = memory if isinstance(memory, str) else min(memory, MOST_BYTES)
     delegates = Delegates.checked(transport)
     if isinstance(communicators, bool) or communicators not in (None, 1, 2, 3, 4):
         raise InvalidRequest(f"communicators must be None or from 1 to 4, got {communicators!r}")
