@@ -94,10 +94,10 @@ def steps_that_overlap(given_problem):
 
 CASES = {
     "memory: 1 byte": (same(memory=1, slow=0.02), 3), "memory: without end": (same(memory=math.inf, slow=0.02), 3),
-    "memory: same": (same(memory="same", slow=0.02), 3), "memory: same, a wave": (same("ZBVZeroBubble", "wave", memory="same", slow=0.02), 2),
-    "problems": (problems_that_do_not_fit, 3), "a period": (steps_that_overlap(False), 3), "a problem with a period": (steps_that_overlap(True), 2),
-    "frozen": (same(frozen=True, slow=0.02, swaps=False), 2), "64 microbatches": (same(microbatches=64, steps=10), 2), "1 microbatch": (same("GPipe", microbatches=1), 3),
-    "1 microbatch of a loop": (same("LoopedBFS", "loop", microbatches=1), 2), "one microbatch per rank": (same(microbatches=3, slow=0.01), 3),
+    "memory: same": (same(memory="same", slow=0.02), 3), "memory: same, a wave": (same("ZBVZeroBubble", "wave", memory="same", slow=0.02), 3),
+    "problems": (problems_that_do_not_fit, 3), "a period": (steps_that_overlap(False), 3), "a problem with a period": (steps_that_overlap(True), 3),
+    "frozen": (same(frozen=True, slow=0.02, swaps=False), 3), "64 microbatches": (same(microbatches=64, steps=10), 3), "1 microbatch": (same("GPipe", microbatches=1), 3),
+    "1 microbatch of a loop": (same("LoopedBFS", "loop", microbatches=1), 3), "one microbatch per rank": (same(microbatches=3, slow=0.01), 3),
 }
 
 
