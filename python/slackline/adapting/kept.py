@@ -33,7 +33,8 @@ class Kept:
         self.examined: Set[int] = set()  # stages, ever
         self._now: Set[int] = set()  # stages whose hooks have been looked for in this step
         self._looked: Dict[int, int] = {}  # the number of hooks registered in the process when a stage was last found without any
-        self._ran_whole: Set[Tuple[int, int]] = set()  # stages and microbatches whose backward has run in the place of its I
+        self._done: Set[Tuple[int, int]] = set()  # stages and microbatches whose W has nothing left to do
+        self._halves: Dict[int, List[int]] = {}  # microbatches of each stage whose I has run, and W not yet
         self.splits_itself = False  # the given schedule has split backwards, which run as they did
         self.mixes = False  # this rank has several stages, whose forwards may be in another order than the given one
         self._random: List[Any] = []  # the state of random numbers at the begin of a measured step
@@ -43,6 +44,7 @@ class Kept:
         """A step of the adapted schedule begins."""
         self.adapted = True
         self._now.clear()
+        self._halves.clear()
         self._random = _random_state(device) if measured and self.mixes else []
 
     def end(self, device: Any) -> None:
@@ -79,27 +81,34 @@ class Kept:
         if hooks() != before and not stage.is_first and not _is_sharded(stage.submod):
             self.whole.add(stage.stage_index)
 
-    def backward_input(self, stage: Any, run: Callable[..., Any], chunk: int, options: Dict[str, Any]) -> Any:
-        """Runs the I of a microbatch, or its whole backward in this place."""
+    def backward_input(self, stage: Any, run: Callable[..., Any], weigh: Callable[[int], Any], chunk: int, options: Dict[str, Any]) -> Any:
+        """Runs the I of a microbatch, or its whole backward in this place. weigh: runs a W."""
         index = stage.stage_index
-        self._ran_whole.discard((index, chunk))
+        self._done.discard((index, chunk))
         if self.splits_itself or stage.is_first or stage.dw_builder:
             return run(chunk, **options)
         if index not in self.whole and not _are_views(stage, chunk, options.get("loss")) and not self._is_hooked(stage):
             kept, _watched.roots = stage.fwd_cache[chunk], []
             try:
-                return run(chunk, **options)
+                made = run(chunk, **options)
+                self._halves.setdefault(index, []).append(chunk)
+                return made
             except _Whole:
                 stage.fwd_cache[chunk] = kept
             finally:
                 _watched.roots = None
         self.whole.add(index)
-        self._ran_whole.add((index, chunk))
+        for earlier in sorted(self._halves.pop(index, [])):  # their W come now: gradients are added in the order of microbatches
+            weigh(earlier)
+            self._done.add((index, earlier))
+        self._done.add((index, chunk))
         return run(chunk, **{**options, "full_backward": True})
 
-    def has_run_whole(self, stage: int, chunk: int) -> bool:
-        """Asked at a W."""
-        return (stage, chunk) in self._ran_whole
+    def takes_weight(self, stage: int, chunk: int) -> bool:
+        """Asked at a W: whether there is anything left to do."""
+        if chunk in self._halves.get(stage, []):
+            self._halves[stage].remove(chunk)
+        return (stage, chunk) not in self._done
 
     def _is_hooked(self, stage: Any) -> bool:
         """Looks once in a step, and only if hooks have been registered since the last time by other than PyTorch's split backwards."""

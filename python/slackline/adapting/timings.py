@@ -296,7 +296,7 @@ def wrap(stage: Any, keep: "Kept") -> None:
             if method is forward and keep.adapted:
                 return keep.forward(stage, step is not None, lambda: method(chunk, *arguments, **options))
             if method is backward and keep.adapted and not options.get("full_backward", True):
-                return keep.backward_input(stage, method, chunk, options)
+                return keep.backward_input(stage, method, backward_weight_one_chunk, chunk, options)
             result = method(chunk, *arguments, **options)
             if step is not None and options.get("last_backward") and sums_in_backward and stage.chunks > 1:
                 step.leave_out()
@@ -327,7 +327,7 @@ def wrap(stage: Any, keep: "Kept") -> None:
     def backward_weight_one_chunk(chunk: int, *arguments: Any, **options: Any) -> Any:
         """PyTorch's takes a gradient without a copy, even one that is also the gradient of another parameter, or the buffer of a message."""
         keep = stage._slackline
-        if keep.adapted and keep.has_run_whole(index, chunk):
+        if keep.adapted and not keep.takes_weight(index, chunk):
             return None
         if keep.splits_itself:
             return weigh(chunk, *arguments, **options)
