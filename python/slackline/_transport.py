@@ -18,10 +18,11 @@ PENDING, LOST = 2, 5
 
 
 class Delegates(NamedTuple):
-    """How `adapt(transport=...)` carries messages. Only `number` must be the same on all ranks."""
+    """How `adapt(transport=...)` carries messages. Only `number` and `prove_frames` must be the same on all ranks."""
     rails: Sequence[str] = ()  # towards other hosts: interfaces or own addresses; empty: those of SLACKLINE_RAILS, else one
     number: int = 1  # per direction of a link; a large message is divided among them
     program: Optional[str] = None  # slackline-delegate; None: SLACKLINE_DELEGATE, else it is searched
+    prove_frames: bool = False  # every frame proves that it comes from this job (docs/security.md), not only every connection
 
     @classmethod
     def checked(cls, given: Any) -> Optional["Delegates"]:
@@ -35,6 +36,8 @@ class Delegates(NamedTuple):
             raise InvalidRequest(f"transport: rails must be at most {MOST} names of interfaces or addresses, got {given.rails!r}")
         if isinstance(given.number, bool) or not isinstance(given.number, int) or not 1 <= given.number <= MOST // 2:
             raise InvalidRequest(f"transport: the number of delegates must be from 1 to {MOST // 2}, got {given.number!r}")
+        if not isinstance(given.prove_frames, bool):
+            raise InvalidRequest(f"transport: prove_frames must be True or False, got {given.prove_frames!r}")
         return given._replace(rails=rails)
 
 

@@ -272,7 +272,7 @@ def nothing_is_left():
 CASES = {
     "1F1B": (same("1F1B", "linear", 8), 4), "1F1B on two ranks": (same("1F1B", "linear", 6), 2),
     "Interleaved1F1B": (same("Interleaved1F1B", "loop", 8), 4), "Interleaved1F1B on two ranks": (same("Interleaved1F1B", "loop", 8), 2),
-    "ZBVZeroBubble": (same("ZBVZeroBubble", "wave", 8), 3), "two delegates": (same("ZBVZeroBubble", "wave", 6, number=2), 2),
+    "ZBVZeroBubble": (same("ZBVZeroBubble", "wave", 8), 3), "two delegates": (same("ZBVZeroBubble", "wave", 6, number=2, prove_frames=True), 2),
     "a given program": (same("1F1B", "linear", 6, program=os.path.abspath(os.path.join(build, "slackline-delegate"))), 2),
     "wrong delegates": (wrong_delegates, 2),
     "replicas, by hand": (replicas("hand"), 4), "replicas, DistributedDataParallel": (replicas("ddp"), 4), "killed delegates": (killed_delegates, 3),

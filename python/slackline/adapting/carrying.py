@@ -304,7 +304,7 @@ def opened(round: Round, rank_of: Sequence[int], timeout: timedelta, delegates: 
     def prepare() -> str:
         nonlocal transport
         transport = Transport(rank, ranks, base64.b64decode(secret), peers=peers, hosts=hosts, channels=channels, rails=delegates.rails or rails_here(),
-                              delegates=delegates.number, **({"program": os.fsencode(delegates.program)} if delegates.program else {}))
+                              delegates=delegates.number, prove_frames=int(delegates.prove_frames), **({"program": os.fsencode(delegates.program)} if delegates.program else {}))
         return base64.b64encode(transport.block).decode()
 
     def start() -> bool:

@@ -34,7 +34,7 @@ const char *sl_endpoint_answer(void *object, const sl_hello *said, sl_hello *own
     if (said->chunk_bytes != c->config.chunk_bytes)
         return "it cuts messages differently";
     if (said->proves != c->config.proves)
-        return "network.auth differs: one end asks for proofs of frames, the other does not";
+        return SL_HANDSHAKE_AUTH_DIFFERS;
     /* What it does not know yet must still be in our slots. */
     if (said->state.published > put || put - said->state.published > c->queue->slots)
         return "its queue is not the other end of this one";

@@ -20,8 +20,7 @@
 
 #define UNPROVEN 64              /* slots at the listener */
 #define PATIENCE (2 * SL_SECOND) /* for one handshake */
-#define DIFFERS "network.auth differs: one end asks for proofs of frames, the other does not"
-#define QUIET SL_SECOND /* between two lines about strangers */
+#define QUIET SL_SECOND          /* between two lines about strangers */
 
 typedef struct unproven {
     int socket; /* -1: this slot is empty */
@@ -321,7 +320,7 @@ static const char *meet(sl_handshake *g) {
         if (!names_the_same(&g->own, &g->other) || g->own.chunk_bytes != g->other.chunk_bytes)
             return "another conduit answered";
         if (g->own.proves != g->other.proves)
-            return DIFFERS;
+            return SL_HANDSHAKE_AUTH_DIFFERS;
         if (!prove(g, 1, g->out + SL_HANDSHAKE_HELLO))
             return "the proof cannot be computed";
         g->ready = SL_HANDSHAKE_WHOLE;

@@ -33,6 +33,8 @@
 #define SL_HANDSHAKE_PROOF 32u
 #define SL_HANDSHAKE_WHOLE (SL_HANDSHAKE_HELLO + SL_HANDSHAKE_PROOF)
 #define SL_BOOT_BYTES 16u
+#define SL_HANDSHAKE_AUTH_DIFFERS                                                                            \
+    "network.auth differs: one end asks for proofs of frames, the other does not"
 
 typedef struct sl_hello {
     int from, to, number, rail;
