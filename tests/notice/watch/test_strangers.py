@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -26,7 +27,7 @@ require("slackline", "slackline-worker", "libslackline_probe.so", "redis-server"
 if "openmpi" not in installed():
     skip("Open MPI is missing")
 PASSWORD, KEY = "a-password-nobody-sees", "a-key-that-strangers-lack"
-version = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+version = re.search(r"^id +(\S+)$", subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout, re.M).group(1)
 
 
 class Server:
