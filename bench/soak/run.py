@@ -224,7 +224,7 @@ def soak_train(folder):
     with open(file, "w") as out:
         out.write(RUN % (source, PART))
     began = time.time()
-    undisturbed = train(arguments.build, file, os.path.join(folder, "undisturbed"), "adapt=false", "transport=direct", "device.pace_ms={}", "checkpoint.every=0")
+    undisturbed = train(arguments.build, file, os.path.join(folder, "undisturbed"), "adapt=false", "transport=direct", "device={kind: cpu}", "checkpoint.every=0")
     reference = {"file": file, "bits": undisturbed.bits}
     assert len(set(undisturbed.bits[0])) > PART // 2, "nothing is trained"
     samples, until = Samples(folder), time.time() + 60 * arguments.train

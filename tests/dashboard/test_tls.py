@@ -10,6 +10,7 @@ import sys
 import urllib.request
 
 sys.dont_write_bytecode = True
+from certificates import self_signed
 from dash import Dashboard, command
 from folders import Folder
 from runner import expect, folder, require
@@ -18,8 +19,7 @@ from waiting import until
 require("openssl", "redis-server")
 PEM = os.path.join(folder, "server.pem")
 os.umask(0o077)
-subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-                "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout", f"{PEM}.key", "-out", f"{PEM}.crt"], check=True, capture_output=True)
+self_signed(PEM)
 with open(PEM, "w") as out:
     out.write(open(f"{PEM}.crt").read() + open(f"{PEM}.key").read())
 TRUSTING = ssl.create_default_context(cafile=f"{PEM}.crt")

@@ -106,21 +106,37 @@ static int in_step(const int64_t *step, int count, int at) {
     return end - at;
 }
 
+/* A step that both ends have: where its messages begin, and how many there are. */
+typedef struct shared_step {
+    int at_sent, at_received, sent, received;
+} shared_step;
+
+/* Goes on to the next one; 0: there is none. */
+static int next_shared(const sl_hybrid_link *from, const sl_hybrid_link *to, shared_step *s) {
+    s->at_sent += s->sent;
+    s->at_received += s->received;
+    while (s->at_sent < from->count_sent && s->at_received < to->count_received) {
+        int64_t a = from->sent_step[s->at_sent], b = to->received_step[s->at_received];
+        s->sent = in_step(from->sent_step, from->count_sent, s->at_sent);
+        s->received = in_step(to->received_step, to->count_received, s->at_received);
+        if (a == b)
+            return 1;
+        s->at_sent += a < b ? s->sent : 0;
+        s->at_received += b < a ? s->received : 0;
+    }
+    return 0;
+}
+
 /* From a send's end to its receive's; returns their number. */
 static int differences(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time difference[SAMPLE]) {
     int count = 0;
-    for (int i = 0, k = 0; i < from->count_sent && k < to->count_received && count < SAMPLE;) {
-        int sent = in_step(from->sent_step, from->count_sent, i),
-            received = in_step(to->received_step, to->count_received, k);
-        if (from->sent_step[i] == to->received_step[k] && sent == from->sends && received == to->receives) {
-            if (sent != received)
-                return 0;
-            for (int m = 0; m < sent && count < SAMPLE; m++)
-                difference[count++] = to->received[k + m] - from->sent[i + m];
-        }
-        int64_t a = from->sent_step[i], b = to->received_step[k];
-        i += a <= b ? sent : 0;
-        k += b <= a ? received : 0;
+    for (shared_step s = {0}; count < SAMPLE && next_shared(from, to, &s);) {
+        if (s.sent != from->sends || s.received != to->receives)
+            continue;
+        if (s.sent != s.received)
+            return 0;
+        for (int m = 0; m < s.sent && count < SAMPLE; m++)
+            difference[count++] = to->received[s.at_received + m] - from->sent[s.at_sent + m];
     }
     return count;
 }
@@ -140,18 +156,14 @@ int sl_hybrid_link_compare(const sl_hybrid_link *from, const sl_hybrid_link *to,
 /* The least of each step; their number. */
 static int leasts(const sl_hybrid_link *from, const sl_hybrid_link *to, sl_time least[SAMPLE]) {
     int count = 0;
-    for (int i = 0, k = 0; i < from->count_sent && k < to->count_received && count < SAMPLE;) {
-        int sent = in_step(from->sent_step, from->count_sent, i),
-            received = in_step(to->received_step, to->count_received, k);
-        if (from->sent_step[i] == to->received_step[k] && sent == received) {
-            least[count] = to->received[k] - from->sent[i];
-            for (int m = 1; m < sent; m++)
-                least[count] = sl_sooner(least[count], to->received[k + m] - from->sent[i + m]);
-            count++;
-        }
-        int64_t a = from->sent_step[i], b = to->received_step[k];
-        i += a <= b ? sent : 0;
-        k += b <= a ? received : 0;
+    for (shared_step s = {0}; count < SAMPLE && next_shared(from, to, &s);) {
+        if (s.sent != s.received)
+            continue;
+        const sl_time *sent = from->sent + s.at_sent, *received = to->received + s.at_received;
+        least[count] = received[0] - sent[0];
+        for (int m = 1; m < s.sent; m++)
+            least[count] = sl_sooner(least[count], received[m] - sent[m]);
+        count++;
     }
     return count;
 }

@@ -7,19 +7,13 @@ import socket
 import ssl
 import subprocess
 
+from certificates import self_signed
 from runner import build, expect, folder, require, skip
 from waiting import until
 
 require("openssl", "redis-server", "slackline")
 command = os.path.join(build, "slackline")
 PASSWORD = "a-password-of-the-test"
-
-
-def certificate(name):
-    path = os.path.join(folder, name)
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-                    "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout", path + ".key", "-out", path + ".crt"], check=True, capture_output=True)
-    return path
 
 
 def free_port():
@@ -37,7 +31,7 @@ def answers(port):
 
 
 def given():
-    own, port = certificate("server"), free_port()
+    own, port = self_signed(os.path.join(folder, "server")), free_port()
     server = subprocess.Popen(["redis-server", "--port", "0", "--tls-port", str(port), "--bind", "127.0.0.1", "--tls-cert-file", own + ".crt", "--tls-key-file", own + ".key",
                                "--tls-auth-clients", "no", "--requirepass", PASSWORD, "--save", "", "--dir", folder], stdout=subprocess.PIPE, text=True)
     try:

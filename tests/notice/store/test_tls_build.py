@@ -6,8 +6,9 @@ import subprocess
 import sys
 import tarfile
 
+from certificates import self_signed
 from runner import expect, folder, require, skip, source
-from test_tls import PASSWORD, certificate, given, watched, works  # noqa: F401
+from test_tls import PASSWORD, given, watched, works  # noqa: F401
 
 require("cmake", "ninja")
 
@@ -24,7 +25,7 @@ def test_a_build_with_hiredis_from_its_sources(port, own, folder):
     own_command = {"command": os.path.join(made, "slackline")}
     url = f"rediss://:{PASSWORD}@localhost:{port}"
     works(watched(url, os.path.join(folder, "one"), {**own_command, "env": {"SSL_CERT_FILE": own + ".crt"}}), port, own)
-    other = certificate("other")
+    other = self_signed(os.path.join(folder, "other"))
     watch = watched(url, os.path.join(folder, "two"), {**own_command, "env": {"SSL_CERT_FILE": other + ".crt"}})
     said = watch.communicate("\n", 60)[1]
     expect(watch.returncode != 0 and "certificate" in said.lower(), f"another certificate: exit {watch.returncode}, {said}")
