@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """How often `slackline watch` is right: unchanged programs, each with a random fault from a seed, or with none.
 
-Usage: bench/watch/run.py [BUILD_DIR] [--runs N] [--seed S] [--first N] [--program P] [--fault F] [--keep DIR] [--write docs/results/watch.md]
+Usage: bench/watch/run.py [BUILD_DIR] [--runs N] [--seed S] [--first N] [--program P] [--fault F] [--keep DIR] [--rows FILE] [--write docs/results/watch.md]
 Run N of a seed is always the same program, fault and place: --first N --runs 1 repeats it, --program and --fault restrict all runs.
+--rows keeps each result in a file, with the build that it was measured on; a bench that was broken off goes on from it.
 
 A fault comes once the healthy profile is kept; 25 s later the run ends. Every suspect and every verdict counts. A run is right when
 the faulty ranks or links are named and nothing else is, or when nothing is wrong and nothing is named; abstained when nothing is named
@@ -294,9 +295,23 @@ def rows(done, key):
     return made
 
 
+def build_id():
+    said = subprocess.run([os.path.join(arguments.build, "slackline"), "--version"], capture_output=True, text=True, check=True).stdout
+    return next(line.split()[1] for line in said.splitlines() if line.startswith("id "))
+
+
+def kept_rows():
+    """The results in --rows by number: those of this build and seed."""
+    if not arguments.rows or not os.path.exists(arguments.rows):
+        return {}
+    with open(arguments.rows) as file:
+        rows = [json.loads(line) for line in file]
+    return {row["number"]: row for row in rows if row["build"] == build_id() and row["seed"] == arguments.seed}
+
+
 def main():
     tools = Tools(scratch)
-    done, left_out = [], set()
+    done, left_out, kept = [], set(), kept_rows()
     for number in range(arguments.first, arguments.first + arguments.runs):
         case = drawn(arguments.seed, number, arguments)
         if not case["fault"]:
@@ -304,7 +319,12 @@ def main():
         if tools.environment(case["program"]) is None or (case["fault"] in ("link", "host") and permitted()):
             left_out.add(f"{case['program'].name} with {case['fault']}")
             continue
-        result = one_run(case, tools, arguments.keep)
+        result = kept.get(number)
+        if result is None:
+            result = one_run(case, tools, arguments.keep)
+            if arguments.rows:
+                with open(arguments.rows, "a") as file:
+                    print(json.dumps({"build": build_id(), "seed": arguments.seed, "number": number, **result}), file=file)
         done.append((case, result))
         print(f"{number}: {case['program'].name}, {case['fault']}, {case['ranks']} x {case['factor']}, {case['ms']} ms: {result['result']}"
               + (f" after {result['seconds']:.1f} s" if result.get("seconds") else "")
@@ -334,6 +354,7 @@ parser.add_argument("--first", type=int, default=0)
 parser.add_argument("--program", action="append", choices=[one.name for one in PROGRAMS], metavar="P")
 parser.add_argument("--fault", action="append", choices=FAULTS, metavar="F")
 parser.add_argument("--keep", metavar="DIR", help="keeps the folders of the runs there")
+parser.add_argument("--rows", metavar="FILE", help="keeps the results there, and goes on from those of the same build and seed")
 parser.add_argument("--write", metavar="FILE")
 arguments = parser.parse_args()
 arguments.build = os.path.abspath(arguments.build)
