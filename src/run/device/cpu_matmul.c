@@ -12,6 +12,12 @@ extern int omp_get_max_threads(void);
 
 #define ROW_UNIT 16 /* a share of rows is a multiple of it: whole vectors of a transposed a */
 
+/* Where oneDNN has no product of its own for an instruction set (AVX2), it calls its gemm, in which a row's
+ * values depend on the number of rows and on the row's position. Such a product runs in tiles of this many
+ * rows, the last one filled up: there each position has the same arithmetic, because a tile is a multiple of
+ * all heights that the kernels have (1 to 6 rows), and the blocking follows from the same numbers. */
+#define TILE 96
+
 /* What a thread needs to run its share. */
 typedef struct share {
     dnnl_stream_t stream;
@@ -22,10 +28,11 @@ struct sl_matmul {
     sl_matmul_shape shape;
     size_t chunk; /* rows of a share; the last one may have fewer */
     int shares;
-    dnnl_primitive_t primitive[2]; /* of a whole share; of the last one where that is smaller */
-    share *share;
-    /* Scratch: bf16 copies of a and of b, then oneDNN's scratch, share by share. */
-    size_t a_bytes, b_bytes, each, scratch_bytes;
+    int tiled;                     /* a share is a row of tiles */
+    dnnl_primitive_t primitive[2]; /* of a whole share or tile; of the last one where that is smaller */
+    share *share;                  /* [shares + 1] tiled: the last one is the last tile's */
+    /* Scratch: bf16 copies of a and of b, oneDNN's scratch, share by share, and a and c of the last tile. */
+    size_t a_bytes, b_bytes, each, tile_at, scratch_bytes;
     /* Packed b: by sl_cpu_pack if its format is the one that oneDNN asks for, else by oneDNN. */
     sl_packing packing;
     dnnl_memory_desc_t b_form;
@@ -104,15 +111,30 @@ static sl_status make_attributes(const sl_matmul_shape *s, dnnl_primitive_attr_t
     return check(status, "adding onto a product");
 }
 
-/* The choice of a primitive for that many rows. */
-static sl_status choose(const sl_cpu *cpu, sl_matmul *p, size_t rows, dnnl_primitive_desc_t *kind) {
+/* Rows that one primitive multiplies, as they are stored. */
+typedef struct stored_rows {
+    size_t count;
+    int a_stride, c_stride;
+} stored_rows;
+
+static stored_rows rows_of_c(const sl_matmul_shape *s, size_t count) {
+    return (stored_rows){count, a_stride(s), s->c_stride};
+}
+
+/* The last tile, filled up: without gaps. */
+static stored_rows rows_of_tile(const sl_matmul_shape *s) {
+    return (stored_rows){TILE, a_is_transposed(s) ? TILE : s->inner, s->columns};
+}
+
+/* The choice of a primitive. */
+static sl_status choose(const sl_cpu *cpu, sl_matmul *p, stored_rows r, dnnl_primitive_desc_t *kind) {
     const sl_matmul_shape *s = &p->shape;
     dnnl_memory_desc_t a, b, c, bias;
     dnnl_matmul_desc_t wanted;
     dnnl_primitive_attr_t attributes;
-    SL_TRY(describe(rows, (size_t)s->inner, a_stride(s), a_is_transposed(s), type_of(s), &a));
+    SL_TRY(describe(r.count, (size_t)s->inner, r.a_stride, a_is_transposed(s), type_of(s), &a));
     SL_TRY(describe_b(p, &b));
-    SL_TRY(describe(rows, (size_t)s->columns, s->c_stride, 0, dnnl_f32, &c));
+    SL_TRY(describe(r.count, (size_t)s->columns, r.c_stride, 0, dnnl_f32, &c));
     SL_TRY(describe(1, (size_t)s->columns, s->columns, 0, dnnl_f32, &bias));
     SL_TRY(
         check(dnnl_matmul_desc_init(&wanted, &a, &b, s->bias ? &bias : NULL, &c), "a product's description"));
@@ -142,10 +164,10 @@ static sl_status make_share(const sl_cpu *cpu, const_dnnl_primitive_desc_t kind,
 }
 
 /* Shares [first, end) run the same primitive. */
-static sl_status make_primitive(const sl_cpu *cpu, sl_matmul *p, size_t rows, int first, int end,
+static sl_status make_primitive(const sl_cpu *cpu, sl_matmul *p, stored_rows r, int first, int end,
                                 dnnl_primitive_t *primitive) {
     dnnl_primitive_desc_t kind;
-    SL_TRY(choose(cpu, p, rows, &kind));
+    SL_TRY(choose(cpu, p, r, &kind));
     sl_status status = check(dnnl_primitive_create(primitive, kind), "making a product");
     p->b_form = *dnnl_primitive_desc_query_md(kind, dnnl_query_weights_md, 0);
     for (int i = first; i < end && status == SL_OK; i++)
@@ -193,23 +215,54 @@ static size_t aligned(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
+/* Whether a row's values may depend on the others. */
+static sl_status look_at_kind(const sl_cpu *cpu, sl_matmul *p) {
+    dnnl_primitive_desc_t kind;
+    const char *name = "";
+    SL_TRY(choose(cpu, p, rows_of_c(&p->shape, (size_t)p->shape.rows), &kind));
+    sl_status status =
+        check(dnnl_primitive_desc_query(kind, dnnl_query_impl_info_str, 0, &name), "the name of a product");
+    p->tiled = strncmp(name, "brg", 3) != 0;
+    dnnl_primitive_desc_destroy(kind);
+    return status;
+}
+
 static void divide(const sl_cpu *cpu, sl_matmul *p) {
     const size_t rows = (size_t)p->shape.rows, threads = (size_t)cpu->device.threads;
-    const size_t unit = rows < ROW_UNIT ? rows : ROW_UNIT;
+    const size_t unit = p->tiled ? TILE : rows < ROW_UNIT ? rows : ROW_UNIT;
     p->chunk = (rows + threads - 1) / threads;
     p->chunk = (p->chunk + unit - 1) / unit * unit;
     p->shares = (int)((rows + p->chunk - 1) / p->chunk);
 }
 
+static sl_status make_shares(const sl_cpu *cpu, sl_matmul *p) {
+    const sl_matmul_shape *s = &p->shape;
+    const size_t whole = (size_t)s->rows / p->chunk, rest = (size_t)s->rows % p->chunk;
+    if (whole)
+        SL_TRY(make_primitive(cpu, p, rows_of_c(s, p->chunk), 0, (int)whole, &p->primitive[0]));
+    return rest ? make_primitive(cpu, p, rows_of_c(s, rest), (int)whole, p->shares, &p->primitive[1]) : SL_OK;
+}
+
+/* Whole tiles are not copied; the last one has memory objects of its own, after those of the shares. */
+static sl_status make_tiles(const sl_cpu *cpu, sl_matmul *p) {
+    const sl_matmul_shape *s = &p->shape;
+    if (s->rows >= TILE)
+        SL_TRY(make_primitive(cpu, p, rows_of_c(s, TILE), 0, p->shares, &p->primitive[0]));
+    return s->rows % TILE
+               ? make_primitive(cpu, p, rows_of_tile(s), p->shares, p->shares + 1, &p->primitive[1])
+               : SL_OK;
+}
+
+static size_t tile_bytes(int width) {
+    return aligned(TILE * (size_t)width * sizeof(float));
+}
+
 static sl_status fill_product(const sl_cpu *cpu, sl_matmul *p) {
     const sl_matmul_shape *s = &p->shape;
+    SL_TRY(look_at_kind(cpu, p));
     divide(cpu, p);
-    const size_t whole = (size_t)s->rows / p->chunk, rest = (size_t)s->rows % p->chunk;
-    SL_TRY(sl_alloc(&p->share, (size_t)p->shares, sizeof *p->share));
-    if (whole)
-        SL_TRY(make_primitive(cpu, p, p->chunk, 0, (int)whole, &p->primitive[0]));
-    if (rest)
-        SL_TRY(make_primitive(cpu, p, rest, (int)whole, p->shares, &p->primitive[1]));
+    SL_TRY(sl_alloc(&p->share, (size_t)p->shares + 1, sizeof *p->share));
+    SL_TRY(p->tiled ? make_tiles(cpu, p) : make_shares(cpu, p));
     if (b_is_packed(s))
         SL_TRY(make_packing(cpu, p));
     if (s->type == SL_BF16) {
@@ -217,7 +270,10 @@ static sl_status fill_product(const sl_cpu *cpu, sl_matmul *p) {
         p->b_bytes = s->packed ? 0 : aligned(dnnl_memory_desc_get_size(&p->b_form));
     }
     p->each = aligned(p->each);
-    p->scratch_bytes = p->a_bytes + p->b_bytes + (size_t)p->shares * p->each;
+    p->scratch_bytes = p->a_bytes + p->b_bytes + (size_t)(p->shares + p->tiled) * p->each;
+    p->tile_at = p->scratch_bytes;
+    if (p->tiled && s->rows % TILE)
+        p->scratch_bytes += tile_bytes(s->inner) + tile_bytes(s->columns);
     return SL_OK;
 }
 
@@ -232,7 +288,7 @@ static void free_primitive(dnnl_primitive_t primitive) {
 }
 
 static void free_product(sl_matmul *p) {
-    for (int i = 0; p->share && i < p->shares; i++) {
+    for (int i = 0; p->share && i <= p->shares; i++) {
         share *one = &p->share[i];
         dnnl_memory_t memory[] = {one->a, one->b, one->bias, one->c, one->scratch};
         for (size_t m = 0; m < sizeof memory / sizeof *memory; m++)
@@ -315,8 +371,9 @@ static sl_status pack(const sl_device *device, sl_matmul *p, const float *b, voi
     point(p->reorder_from, b);
     point(p->reorder_to, packed);
     const dnnl_exec_arg_t list[] = {{DNNL_ARG_FROM, p->reorder_from}, {DNNL_ARG_TO, p->reorder_to}};
-    SL_TRY(check(dnnl_primitive_execute(p->reorder, p->share[0].stream, 2, list), "packing weights"));
-    return check(dnnl_stream_wait(p->share[0].stream), "waiting for packed weights");
+    dnnl_stream_t stream = p->share[p->share[0].stream ? 0 : p->shares].stream; /* the last tile may be all */
+    SL_TRY(check(dnnl_primitive_execute(p->reorder, stream, 2, list), "packing weights"));
+    return check(dnnl_stream_wait(stream), "waiting for packed weights");
 }
 
 sl_status sl_cpu_matmul_pack(sl_device *device, sl_matmul *p, const float *b, void *packed) {
@@ -351,33 +408,78 @@ static void bind(dnnl_memory_t memory, const void *address, int argument, dnnl_e
     list[(*count)++] = (dnnl_exec_arg_t){argument, memory};
 }
 
-static dnnl_status_t run_share(const run_work *w, int index) {
+static dnnl_status_t run_primitive(const run_work *w, int index, dnnl_primitive_t primitive, const void *a,
+                                   float *c) {
     const sl_matmul *p = w->product;
     const sl_matmul_shape *s = &p->shape;
     const share *one = &p->share[index];
-    const size_t row = (size_t)index * p->chunk, step = a_is_transposed(s) ? 1 : (size_t)a_stride(s);
-    const int copied = s->type == SL_BF16;
-    const void *a = copied ? (const void *)((const uint16_t *)w->scratch + row * step) : w->a + row * step;
-    const void *b = copied && !s->packed ? (const void *)(w->scratch + p->a_bytes) : w->b;
+    const void *b = s->type == SL_BF16 && !s->packed ? (const void *)(w->scratch + p->a_bytes) : w->b;
     dnnl_exec_arg_t list[5];
     int count = 0;
     bind(one->a, a, DNNL_ARG_SRC, list, &count);
     bind(one->b, b, DNNL_ARG_WEIGHTS, list, &count);
-    bind(one->c, w->c + row * (size_t)s->c_stride, DNNL_ARG_DST, list, &count);
+    bind(one->c, c, DNNL_ARG_DST, list, &count);
     if (one->bias)
         bind(one->bias, w->bias, DNNL_ARG_BIAS, list, &count);
     if (one->scratch)
         bind(one->scratch, w->scratch + p->a_bytes + p->b_bytes + (size_t)index * p->each,
              DNNL_ARG_SCRATCHPAD, list, &count);
-    const int whole = (row + p->chunk) <= (size_t)s->rows;
-    dnnl_status_t status = dnnl_primitive_execute(p->primitive[whole ? 0 : 1], one->stream, count, list);
+    dnnl_status_t status = dnnl_primitive_execute(primitive, one->stream, count, list);
     return status == dnnl_success ? dnnl_stream_wait(one->stream) : status;
+}
+
+static dnnl_status_t run_share(const run_work *w, int index) {
+    const sl_matmul *p = w->product;
+    const sl_matmul_shape *s = &p->shape;
+    const size_t row = (size_t)index * p->chunk, step = a_is_transposed(s) ? 1 : (size_t)a_stride(s);
+    const void *a = s->type == SL_BF16 ? (const void *)((const uint16_t *)w->scratch + row * step)
+                                       : (const void *)(w->a + row * step);
+    const int whole = (row + p->chunk) <= (size_t)s->rows;
+    return run_primitive(w, index, p->primitive[whole ? 0 : 1], a, w->c + row * (size_t)s->c_stride);
+}
+
+/* The last tile has fewer rows: it is filled up in the scratch, where nobody reads the others. */
+static dnnl_status_t run_last_tile(const run_work *w, size_t row) {
+    const sl_matmul *p = w->product;
+    const sl_matmul_shape *s = &p->shape;
+    const size_t columns = (size_t)s->columns, inner = (size_t)s->inner, stride = (size_t)s->a_stride,
+                 count = (size_t)s->rows - row;
+    float *a = (float *)(void *)(w->scratch + p->tile_at),
+          *c = (float *)(void *)(w->scratch + p->tile_at + tile_bytes(s->inner));
+    memset(a, 0, TILE * inner * sizeof *a);
+    if (s->transpose_a)
+        for (size_t k = 0; k < inner; k++)
+            memcpy(a + k * TILE, w->a + k * stride + row, count * sizeof *a);
+    else
+        for (size_t i = 0; i < count; i++)
+            memcpy(a + i * inner, w->a + (row + i) * stride, inner * sizeof *a);
+    memset(c, 0, TILE * columns * sizeof *c);
+    for (size_t i = 0; i < count && s->add; i++)
+        memcpy(c + i * columns, w->c + (row + i) * (size_t)s->c_stride, columns * sizeof *c);
+    dnnl_status_t status = run_primitive(w, p->shares, p->primitive[1], a, c);
+    for (size_t i = 0; i < count; i++)
+        memcpy(w->c + (row + i) * (size_t)s->c_stride, c + i * columns, columns * sizeof *c);
+    return status;
+}
+
+/* The tiles of a share. */
+static dnnl_status_t run_tiles(const run_work *w, int index) {
+    const sl_matmul *p = w->product;
+    const sl_matmul_shape *s = &p->shape;
+    const size_t step = s->transpose_a ? 1 : (size_t)s->a_stride, first = (size_t)index * p->chunk,
+                 all = (size_t)s->rows, end = first + p->chunk < all ? first + p->chunk : all;
+    dnnl_status_t status = dnnl_success;
+    for (size_t row = first; row < end && status == dnnl_success; row += TILE)
+        status = row + TILE > all ? run_last_tile(w, row)
+                                  : run_primitive(w, index, p->primitive[0], w->a + row * step,
+                                                  w->c + row * (size_t)s->c_stride);
+    return status;
 }
 
 static void run_shares(void *object, int thread, int threads) {
     run_work *w = object;
     for (int i = thread; i < w->product->shares; i += threads)
-        if (run_share(w, i) != dnnl_success)
+        if ((w->product->tiled ? run_tiles(w, i) : run_share(w, i)) != dnnl_success)
             __atomic_store_n(&w->failed, 1, __ATOMIC_RELAXED);
 }
 
