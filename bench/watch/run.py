@@ -278,7 +278,7 @@ def watched(case, folder, run, star):
     result, seconds = judge(case, before, after, began_s, loaded)
     if felt is False and result == "abstained":
         result = "not felt"
-    return {"result": result, "seconds": seconds, "loaded": loaded, "why": [f"{event['kind']}: {event['seen']}" for event in before[-1:] + after if event["kind"] in
+    return {"result": result, "seconds": seconds, "loaded": [sorted(ranks) for ranks in loaded], "why": [f"{event['kind']}: {event['seen']}" for event in before[-1:] + after if event["kind"] in
                                                          ("onset", "profiled", "verdict", "tracked")]}
 
 
