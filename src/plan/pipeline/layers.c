@@ -25,6 +25,18 @@ err_free:
     return status;
 }
 
+static sl_status copy_optional(const sl_layers *layers, size_t ranks, sl_layers *copy) {
+    if (layers->memory) {
+        SL_TRY(sl_alloc(&copy->memory, ranks, sizeof *layers->memory));
+        memcpy(copy->memory, layers->memory, ranks * sizeof *layers->memory);
+    }
+    if (layers->letter) {
+        SL_TRY(sl_alloc(&copy->letter, (size_t)layers->count + 1, 1));
+        memcpy(copy->letter, layers->letter, (size_t)layers->count + 1);
+    }
+    return SL_OK;
+}
+
 sl_status sl_layers_copy(const sl_layers *layers, int ranks, int stages, sl_layers **copy) {
     size_t count = (size_t)layers->count;
     SL_TRY(sl_layers_make(layers->count, ranks, stages, copy));
@@ -35,12 +47,8 @@ sl_status sl_layers_copy(const sl_layers *layers, int ranks, int stages, sl_laye
     memcpy((*copy)->weights, layers->weights, count * sizeof *layers->weights);
     memcpy((*copy)->speed, layers->speed, (size_t)ranks * sizeof *layers->speed);
     memcpy((*copy)->first, layers->first, ((size_t)stages + 1) * sizeof *layers->first);
-    if (!layers->memory)
-        return SL_OK;
-    sl_status status = sl_alloc(&(*copy)->memory, (size_t)ranks, sizeof *layers->memory);
-    if (status == SL_OK)
-        memcpy((*copy)->memory, layers->memory, (size_t)ranks * sizeof *layers->memory);
-    else {
+    sl_status status = copy_optional(layers, (size_t)ranks, *copy);
+    if (status != SL_OK) {
         sl_layers_free(*copy);
         *copy = NULL;
     }
@@ -53,5 +61,5 @@ void sl_layers_free(sl_layers *layers) {
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         SL_FREE(layers->time[kind], layers->delta[kind]);
     }
-    SL_FREE(layers->weights, layers->speed, layers->memory, layers->first, layers);
+    SL_FREE(layers->weights, layers->speed, layers->memory, layers->first, layers->letter, layers);
 }

@@ -14,6 +14,8 @@ typedef struct sl_layers {
     double *speed;              /* [ranks] 2: takes half the time */
     double *memory;             /* [ranks] memory of a rank, weights included; NULL: no limit */
     int *first;                 /* [stages + 1] the present cut: stage s holds first[s] .. first[s+1] - 1 */
+    char *letter; /* [count + 1] kinds of a layout (plan/pipeline/layer_layout.h), which also gives the only
+                     cut; NULL: the cut is chosen */
 } sl_layers;
 
 sl_status sl_layers_make(int count, int ranks, int stages, sl_layers **layers);

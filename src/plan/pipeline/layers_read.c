@@ -1,5 +1,6 @@
 /* `layers:`: costs of layers, from which the planner cuts the stages. */
 #include "base/memory.h"
+#include "plan/pipeline/layer_layout.h"
 #include "plan/pipeline/layers.h"
 #include "plan/pipeline/problem_read.h"
 
@@ -7,11 +8,13 @@
 
 typedef struct layers_request {
     int count;
+    char *layout;
 } layers_request;
 
 /* clang-format off */
 const sl_key sl_layers_keys[] = {
-    {.name = "count", .type = SL_KEY_INT, .required = 1, .offset = offsetof(layers_request, count), .minimum = 1, .maximum = 65536, .help = "layers; every stage gets at least one"},
+    {.name = "count", .type = SL_KEY_INT, .offset = offsetof(layers_request, count), .minimum = 1, .maximum = 65536, .help = "layers; every stage gets at least one; default: the layout's"},
+    {.name = "layout", .type = SL_KEY_TEXT, .offset = offsetof(layers_request, layout), .help = "the cut, as Megatron-LM's --pipeline-model-parallel-layout has it: each letter is a layer, and plans choose no other cut"},
     {.name = "times_ms", .type = SL_KEY_CUSTOM, .required = 1, .section = sl_time_keys, .help = "as times_ms of the pipeline, but a number or one per layer; no FB"},
     {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "as memory.delta, but a number or one per layer; no input or I_start"},
     {.name = "weights", .type = SL_KEY_CUSTOM, .help = "memory that a layer takes all the time, part of memory.limit and of the peak; a number or one per layer; default 0"},
@@ -61,14 +64,36 @@ static sl_status check_sums(const sl_yaml *map, const sl_layers *l, int ranks) {
     return SL_OK;
 }
 
-sl_status sl_read_layers(const sl_yaml *map, sl_problem *p) {
-    layers_request request = {0};
+/* The layout's cut, whose letters replace the count. */
+static sl_status take_layout(const sl_yaml *map, const sl_layer_layout *layout, int stages, int *count) {
+    const sl_yaml *node = sl_yaml_find(map, "layout");
+    if (layout->stages != stages)
+        return sl_yaml_error(node, "has %d stages, but the pipeline has %d", layout->stages, stages);
+    if (*count && *count != layout->layers)
+        return sl_yaml_error(node, "has %d layers, but 'count' is %d", layout->layers, *count);
+    *count = layout->layers;
+    return SL_OK;
+}
+
+static sl_status read_layout(const sl_yaml *map, const char *text, int stages, int *count,
+                             sl_layer_layout *layout) {
+    if (!text)
+        return *count ? SL_OK
+                      : sl_error(SL_EINVAL, "%s:%d: 'count' is missing in 'layers'", map->file, map->line);
+    if (sl_layer_layout_parse(text, layout) != SL_OK) {
+        char why[128];
+        snprintf(why, sizeof why, "%s", sl_error_text());
+        return sl_yaml_error(sl_yaml_find(map, "layout"), "is wrong: %s", why);
+    }
+    return take_layout(map, layout, stages, count);
+}
+
+static sl_status read_layers(const sl_yaml *map, int count, sl_layer_layout *layout, sl_problem *p) {
     int stages = p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages;
-    SL_TRY(sl_config_read(map, "layers", sl_layers_keys, &request));
-    if (request.count < stages)
+    if (count < stages)
         return sl_yaml_error(sl_yaml_find(map, "count"), "must be at least the number of stages, %d, got %d",
-                             stages, request.count);
-    SL_TRY(sl_layers_make(request.count, p->ranks, p->stages, &p->layers));
+                             stages, count);
+    SL_TRY(sl_layers_make(count, p->ranks, p->stages, &p->layers));
     SL_TRY(sl_alloc(&p->fixed, (size_t)p->ranks, sizeof *p->fixed));
     sl_layers *l = p->layers;
     for (int layer = 0; layer < l->count; layer++) {
@@ -78,6 +103,20 @@ sl_status sl_read_layers(const sl_yaml *map, sl_problem *p) {
     SL_TRY(read_costs(map, l, p->ranks));
     SL_TRY(check_sums(map, l, p->ranks));
     for (int stage = 0; stage <= stages; stage++)
-        l->first[stage] = (int)((int64_t)l->count * stage / stages);
+        l->first[stage] = layout->first ? layout->first[stage] : (int)((int64_t)l->count * stage / stages);
+    l->letter = layout->letter;
+    layout->letter = NULL;
     return SL_OK;
+}
+
+sl_status sl_read_layers(const sl_yaml *map, sl_problem *p) {
+    layers_request request = {0};
+    sl_layer_layout layout = {0};
+    int stages = p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages;
+    sl_status status = sl_config_read(map, "layers", sl_layers_keys, &request);
+    SL_THEN(status, read_layout(map, request.layout, stages, &request.count, &layout));
+    SL_THEN(status, read_layers(map, request.count, &layout, p));
+    sl_layer_layout_free(&layout);
+    sl_config_free(sl_layers_keys, &request);
+    return status;
 }

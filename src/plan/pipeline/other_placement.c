@@ -70,8 +70,9 @@ static sl_status cut_layers(const sl_problem *p, sl_problem *placed) {
         return sl_error(SL_EINVAL, "placement %s needs at least %d layers, got %d",
                         sl_placement_name(placed->placement), stages, p->layers->count);
     SL_TRY(sl_layers_copy(p->layers, p->ranks, p->stages, &placed->layers));
-    sl_free(placed->layers->first);
+    SL_FREE(placed->layers->first, placed->layers->letter);
     placed->layers->first = NULL;
+    placed->layers->letter = NULL; /* a layout is of one placement */
     SL_TRY(sl_alloc(&placed->layers->first, (size_t)placed->stages + 1, sizeof *first));
     SL_TRY(sl_alloc(&first, (size_t)placed->stages + 1, sizeof *first));
     for (int stage = 0; stage <= stages; stage++)

@@ -1,4 +1,5 @@
 /* The problem as a file that sl_problem_read reads back. */
+#include "plan/pipeline/layer_layout.h"
 #include "plan/pipeline/layers.h"
 #include "plan/pipeline/problem.h"
 #include "plan/pipeline/problem_read.h"
@@ -109,7 +110,14 @@ static void write_memory(const sl_problem *p, FILE *out) {
 
 static void write_layers(const sl_problem *p, FILE *out) {
     const sl_layers *l = p->layers;
-    fprintf(out, "  layers:\n    count: %d\n    times_ms:\n", l->count);
+    fprintf(out, "  layers:\n    count: %d\n", l->count);
+    if (l->letter) {
+        fprintf(out, "    layout: \"");
+        sl_layer_layout_write(l->letter, l->first, p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages,
+                              out);
+        fprintf(out, "\"\n");
+    }
+    fprintf(out, "    times_ms:\n");
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         write_times(out, "      ", sl_op_name(kind), l->time[kind], l->count);
     fprintf(out, "    delta:\n");

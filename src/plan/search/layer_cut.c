@@ -177,7 +177,7 @@ static sl_status choose(sl_problem *p, sl_limit until, int *first, int *other) {
 
 sl_status sl_cut_choose(sl_problem *p, sl_limit until) {
     int *first;
-    if (!p->layers)
+    if (!p->layers || p->layers->letter)
         return SL_OK;
     SL_TRY(sl_alloc(&first, 2 * ((size_t)p->stages + 1), sizeof *first));
     sl_status status = choose(p, until, first, first + p->stages + 1);

@@ -8,7 +8,7 @@
 #include "plan/pipeline/problem.h"
 
 /** Chooses and sets the cut of a problem with layers, at most until `until`. SL_ENONE: no cut has a schedule
- * that fits into memory. Does nothing without layers. */
+ * that fits into memory. Does nothing without layers, or if a layout gives the cut. */
 sl_status sl_cut_choose(sl_problem *problem, sl_limit until);
 
 /** A lower bound over all cuts, ns: the minimum of their bounds if there are few, else the work of the

@@ -6,6 +6,7 @@
 #include "plan/family/family.h"
 #include "plan/family/slack.h"
 #include "plan/lower/receive_buffers.h"
+#include "plan/pipeline/layers.h"
 #include "plan/search/layer_cut.h"
 #include "plan/timing/jitter.h"
 #include "plan/timing/message_order.h"
@@ -69,9 +70,10 @@ static sl_status measure_memory(const sl_problem *p, sl_plan *plan) {
     return SL_OK;
 }
 
-/* If stages are cut from layers, another cut might be shorter, so the bound covers all cuts. */
+/* If stages are cut from layers, another cut might be shorter, so the bound covers all cuts, unless a layout
+ * gives the only one. */
 static sl_status bound_of(const sl_problem *p, int deep, sl_time *bound) {
-    return p->layers ? sl_cut_bound(p, bound) : sl_lower_bound(p, deep, bound);
+    return p->layers && !p->layers->letter ? sl_cut_bound(p, bound) : sl_lower_bound(p, deep, bound);
 }
 
 static sl_status check_buffers(const sl_problem *p, const sl_program *program) {
