@@ -1,14 +1,14 @@
 /* slackline simulate: times a given order on a problem. */
 #include "cli/command.h"
 #include "cli/plan_request.h"
-#include "plan/lower/written.h"
+#include "plan/export/order_table.h"
 
 #include <stdio.h>
 
 static sl_status simulate(const sl_plan_request *planning) {
     sl_order order;
     sl_plan plan = {0};
-    SL_TRY(sl_order_read_csv(planning->order_file, &planning->problem, &order));
+    SL_TRY(sl_order_file_read(planning->order_file, &planning->problem, &order));
     sl_status status = sl_plan_of_order(&planning->problem, &order, "file", &plan);
     SL_THEN(status, sl_plan_prove(&planning->problem, &plan));
     SL_THEN(status, sl_plan_request_examine(planning, &plan));
@@ -30,7 +30,8 @@ const sl_command sl_command_simulate = {
     .name = "simulate",
     .summary = "time a given order on a problem file",
     .about =
-        "Checks the order of FILE (CSV of PyTorch's pipelining, one line per rank) and times it on PROBLEM.",
+        "Checks the order of FILE (CSV of PyTorch's pipelining, one line per rank, or a form of DeepSpeed or "
+        "Primus) and times it on PROBLEM.",
     .options = sl_simulate_options,
     .example = "slackline plan examples/four-ranks.yaml --format csv -o order.csv\n"
                "slackline simulate examples/four-ranks.yaml --order order.csv --set "

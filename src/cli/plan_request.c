@@ -43,6 +43,11 @@ static const sl_value forms[] = {{"text", "a chart for the terminal"},
                                  {"trace", "for Perfetto or chrome://tracing"},
                                  {"svg", "a picture"},
                                  {"html", "a page with a zoomable chart that shows what each op waits for"},
+                                 {"torchtitan", "keys of torchtitan (TOML), and the order in a CSV file"},
+                                 {"megatron", "flags of Megatron-LM, with the layout of layers"},
+                                 {"deepspeed", "instructions and partition for DeepSpeed (JSON)"},
+                                 {"primus", "the schedule table of Primus (JSON)"},
+                                 {"pytorch", "the same as csv"},
                                  {NULL, NULL}};
 const sl_value sl_compare_forms[] = {{"text", "a table"},
                                      {"json", "all results"},
@@ -64,6 +69,11 @@ const sl_value sl_compare_forms[] = {{"text", "a table"},
 #define EXPLAIN                                                                                              \
     SL_OPTION("explain", FLAG, sl_plan_request, explain, NULL,                                               \
               "breakdown of time, and the cost of an extra millisecond per link and op")
+#define SHAPE                                                                                                \
+    SL_OPTION("shape", TEXT, sl_plan_request, shape, "KEY=N,...",                                            \
+              "the job around the pipeline, for torchtitan, megatron, deepspeed and primus: tensor, data, "  \
+              "context, expert, zero, microbatch_size, sequence, global_batch, recompute; default 1 rank "   \
+              "each and microbatches of 1 sequence")
 #define OUTPUT SL_OPTION_OUTPUT(sl_plan_request, output)
 
 const sl_option sl_plan_options_table[] = {
@@ -76,20 +86,23 @@ const sl_option sl_plan_options_table[] = {
     JITTER,
     EXPLAIN,
     FORMAT(forms),
+    SHAPE,
     OUTPUT,
     SET,
     PROBLEM,
     SL_OPTIONS_END};
 const sl_option sl_simulate_options[] = {
     SL_OPTION("order", TEXT, sl_plan_request, order_file, "FILE",
-              "the order; compute_only and compute_comms forms are read", .completes = SL_COMPLETES_FILE,
-              .required = 1),
+              "the order: CSV (compute_only or compute_comms), a plan's JSON, or the JSON of --format "
+              "deepspeed or primus",
+              .completes = SL_COMPLETES_FILE, .required = 1),
     SL_OPTION_SEED(sl_plan_request, seed, "jitter"),
     JITTER,
     EXPLAIN,
     SL_OPTION_TIME_LIMIT(sl_plan_request, time_limit,
                          "accepted as in plan, but unused: simulate does not search"),
     FORMAT(forms),
+    SHAPE,
     OUTPUT,
     SET,
     PROBLEM,
@@ -120,7 +133,7 @@ static int find_form(const char *name) {
 }
 
 static sl_status refuse_form(const char *name) {
-    char known[128];
+    char known[256];
     sl_values_join(forms, known, sizeof known);
     return sl_error(SL_EINVAL, "--format must be %s, got '%s'", known, name);
 }
@@ -138,7 +151,21 @@ static sl_status check(const char *command, const sl_plan_request *p) {
     int examines = p->draws > 0 || p->explain;
     if (examines && strcmp(p->format, "text") != 0 && strcmp(p->format, "json") != 0)
         return sl_error(SL_EINVAL, "--jitter and --explain go with --format text or json, not %s", p->format);
-    return find_form(p->format) >= 0 ? SL_OK : refuse_form(p->format);
+    if (find_form(p->format) < 0)
+        return refuse_form(p->format);
+    if (p->shape && !sl_export_find(p->format))
+        return sl_error(SL_EINVAL, "--shape goes with the forms of frameworks, not with --format %s",
+                        p->format);
+    return SL_OK;
+}
+
+static sl_status take_shape(sl_plan_request *p) {
+    char why[256];
+    p->export_shape = sl_export_shape_standard;
+    if (!p->shape || sl_export_shape_parse(p->shape, &p->export_shape) == SL_OK)
+        return SL_OK;
+    snprintf(why, sizeof why, "%s", sl_error_text());
+    return sl_error(SL_EINVAL, "--shape: %s", why);
 }
 
 sl_status sl_plan_request_open(int argc, char **argv, sl_plan_request *p) {
@@ -146,6 +173,7 @@ sl_status sl_plan_request_open(int argc, char **argv, sl_plan_request *p) {
     *p = (sl_plan_request){.time_limit = -1};
     SL_TRY(sl_command_options(argc, argv, p));
     SL_TRY(check(command, p));
+    SL_TRY(take_shape(p));
     SL_TRY(sl_document_read(p->problem_file, &p->document));
     SL_TRY(sl_document_set_all(&p->document, p->set.text, p->set.count));
     return strcmp(command, "compare") == 0 ? SL_OK : sl_problem_read(&p->document, &p->problem);
@@ -313,9 +341,15 @@ static sl_status print_trace(const sl_plan_request *planning, const sl_plan *pla
     return sl_trace_plan(&planning->problem, &plan->program, &plan->timeline, out);
 }
 
-/* By index of `forms`. */
+/* By index of `forms`, whose other rows are exports. */
 static sl_status (*const prints[])(const sl_plan_request *, const sl_plan *, FILE *) = {
     print_text, print_json, print_csv, print_csv_comms, print_trace, print_svg, print_html};
+
+static sl_status print_form(const sl_plan_request *planning, const sl_plan *plan, FILE *out) {
+    size_t form = (size_t)find_form(planning->format);
+    return form < sizeof prints / sizeof prints[0] ? prints[form](planning, plan, out)
+                                                   : sl_plan_request_export(planning, plan, out);
+}
 
 static sl_status write_file(const char *path, const char *text, size_t size) {
     sigset_t ending, before;
@@ -354,7 +388,9 @@ sl_status sl_leaving_close(sl_leaving *leaving, sl_status status) {
 sl_status sl_plan_request_print(const sl_plan_request *planning, const sl_plan *plan) {
     sl_leaving leaving;
     SL_TRY(sl_leaving_open(planning->output, &leaving));
-    return sl_leaving_close(&leaving, prints[find_form(planning->format)](planning, plan, leaving.out));
+    sl_status status = print_form(planning, plan, leaving.out);
+    SL_THEN(status, sl_plan_request_export_order(planning, plan));
+    return sl_leaving_close(&leaving, status);
 }
 
 int sl_plan_request_end(sl_status status) {

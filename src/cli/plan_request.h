@@ -2,10 +2,12 @@
 #pragma once
 
 #include "base/option.h"
-#include "plan/search/plan.h"
+#include "plan/export/export.h"
 
 typedef struct sl_plan_request {
     const char *problem_file, *schedule, *order_file, *schedules, *sweep, *format, *output;
+    const char *shape; /* of the job, for exports; NULL: the standard */
+    sl_export_shape export_shape;
     sl_texts set;
     double time_limit; /* s; negative: the schedule's default */
     uint64_t seed;
@@ -38,6 +40,11 @@ void sl_plan_request_say_refused(void);
 sl_status sl_plan_request_examine(const sl_plan_request *planning, sl_plan *plan);
 /** Prints the added results as text. */
 void sl_plan_request_print_examined(const sl_plan *plan, FILE *out);
+
+/** Prints the plan in a form of sl_exports. */
+sl_status sl_plan_request_export(const sl_plan_request *planning, const sl_plan *plan, FILE *out);
+/** Writes the order of a form that needs it in a file of its own next to that of -o. */
+sl_status sl_plan_request_export_order(const sl_plan_request *planning, const sl_plan *plan);
 
 /** Prints the plan in the requested form to standard output, or, complete or not at all, to the file of
  * -o. */

@@ -184,7 +184,7 @@ def test_bash_completes_what_is_taken():
         offered = set(words)
         expect(len(words) == len(offered), f"{name}: offered twice: {words}")
         expect(offered == {*said, "help"}, f"{name}: offered {sorted(offered ^ {*said, 'help'})} more or less")
-    expect(set(complete("plan", "a.yaml", "--format", "")) == {"text", "json", "csv", "csv-comms", "trace", "svg", "html"}, "values of --format")
+    expect(set(complete("plan", "a.yaml", "--format", "")) == {"text", "json", "csv", "csv-comms", "trace", "svg", "html", "torchtitan", "megatron", "deepspeed", "primus", "pytorch"}, "values of --format")
     expect(complete("plan", "--schedule", "") == there, f"every schedule that there is: {there}")
     expect(set(complete("plan", "--schedule", "zb")) == {"zb-auto", "zb-h1", "zb-h2", "zb-v"}, "values that are begun")
     expect(complete("plan", "--schedule", "=", "1f") == ["1f1b"], "a value behind =")

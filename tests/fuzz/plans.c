@@ -11,10 +11,13 @@
 #include "cli/trace_file.h"
 #include "plan/draw/trace.h"
 #include "plan/exact/protobuf.h"
+#include "plan/export/export.h"
+#include "plan/export/order_table.h"
 #include "plan/lower/comms_csv.h"
 #include "plan/lower/written.h"
 #include "plan/pipeline/csv.h"
 #include "plan/pipeline/csv_shape.h"
+#include "plan/pipeline/layer_layout.h"
 #include "plan/search/plan.h"
 #include "plan/search/plan_read.h"
 #include "plan/trace/recover.h"
@@ -163,6 +166,82 @@ static int write_order(int number, FILE *out) {
     sl_plan_free(&plan);
     sl_problem_free(&problem);
     return 1;
+}
+
+/* ---- orders of other frameworks, and layouts */
+
+static sl_problem framework_problem(sl_placement placement) {
+    sl_problem problem;
+    fuzz_must(sl_problem_make(2, placement == SL_LINEAR ? 2 : 4, 2, &problem) == SL_OK);
+    problem.placement = placement;
+    for (int stage = 0; stage < problem.stages; stage++)
+        problem.time[SL_F][stage] = problem.time[SL_B][stage] = SL_MS;
+    return problem;
+}
+
+/* The first byte chooses the placement. An accepted order that does not stop its ranks can be timed. */
+static int read_order_table(const uint8_t *data, size_t size) {
+    sl_problem problem = framework_problem((sl_placement)(fuzz_take(&data, &size, 1) % SL_BIDIRECTIONAL));
+    sl_order order;
+    sl_plan plan;
+    char *text = fuzz_text(data, size);
+    (void)sl_order_table_is(text, size);
+    sl_status status = sl_order_table_parse("fuzz", text, size, &problem, &order);
+    if (status == SL_OK) {
+        fuzz_must(sl_order_check(&problem, &order) == SL_OK);
+        sl_status timed = sl_plan_of_order(&problem, &order, "file", &plan);
+        fuzz_must(timed == SL_OK || timed == SL_EINVAL);
+        sl_plan_free(&plan);
+    }
+    sl_order_free(&order);
+    sl_problem_free(&problem);
+    free(text);
+    return status == SL_OK;
+}
+
+static int write_order_table(int number, FILE *out) {
+    static const sl_placement placements[] = {SL_LINEAR, SL_LINEAR, SL_LOOP, SL_WAVE};
+    static const char *const forms[] = {"deepspeed", "primus", "primus", "primus"};
+    sl_plan plan;
+    if (number > 4)
+        return 0;
+    if (number == 4)
+        return fputc(SL_LINEAR, out) >= 0 &&
+               fuzz_say(out, "Rank 0: (F|0|0),(F|1|0),(B|0|0),(W|0|0),(BW|1|0)\n"
+                             "Rank 1: (RF|0|0),(F|0|0),(BW|0|0),(SB|0|0),(F|1|0),(BW|1|0)\n");
+    sl_problem problem = framework_problem(placements[number]);
+    fputc((int)placements[number], out);
+    fuzz_must(sl_plan_make(&problem, number < 2 ? "1f1b" : "gpipe", &plan) == SL_OK);
+    fuzz_must(sl_export_find(forms[number])->write(&problem, &plan, &sl_export_shape_standard, out) == SL_OK);
+    sl_plan_free(&plan);
+    sl_problem_free(&problem);
+    return 1;
+}
+
+/* What is accepted is written as the same layout. */
+static int read_layout(const uint8_t *data, size_t size) {
+    sl_layer_layout layout, again = {0};
+    char *text = fuzz_text(data, size), *written = NULL;
+    size_t length = 0;
+    sl_status status = sl_layer_layout_parse(text, &layout);
+    if (status == SL_OK) {
+        FILE *out = open_memstream(&written, &length);
+        sl_layer_layout_write(layout.letter, layout.first, layout.stages, out);
+        fclose(out);
+        fuzz_must(sl_layer_layout_parse(written, &again) == SL_OK);
+        fuzz_must(again.stages == layout.stages && strcmp(again.letter, layout.letter) == 0);
+        fuzz_must(memcmp(again.first, layout.first, ((size_t)layout.stages + 1) * sizeof(int)) == 0);
+        sl_layer_layout_free(&again);
+    }
+    sl_layer_layout_free(&layout);
+    free(written);
+    free(text);
+    return status == SL_OK;
+}
+
+static int write_layout(int number, FILE *out) {
+    static const char *const all[] = {"Et*3|(tt|)*29,m|L", "EtL", "E(t|)*4tL"};
+    return number < 3 && fuzz_say(out, all[number]);
 }
 
 /* ---- plans and traces */
@@ -381,6 +460,10 @@ const fuzz_reader fuzz_plans[] = {
     {"set", "sl_document_set", NULL, write_set, "pipeline. links. .list.0. ={} =[]", read_set},
     {"order", "sl_order_parse_csv sl_csv_parse sl_csv_read_lines sl_csv_shape", NULL, write_order,
      "SEND_F RECV_F SEND_B RECV_B UNSHARD RESHARD REDUCE_GRAD 0F0 1B1 0I0 0W0", read_order},
+    {"order_table", "sl_order_table_parse", NULL, write_order_table,
+     "Rank 0: (F|0|0) (BW|0|0) func_type mini_batch chunk table stages ForwardPass BackwardPass buffer_id",
+     read_order_table},
+    {"layer_layout", "sl_layer_layout_parse", NULL, write_layout, "E t m L | (t|)*3 t*2 ,", read_layout},
     {"plan", "sl_plan_read_json", NULL, write_plan,
      "format slackline-plan-1 ops messages collectives memory schedule start_ms end_ms", read_plan},
     {"plan_order", "sl_plan_parse_order", NULL, write_plan,

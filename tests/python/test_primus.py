@@ -3,6 +3,9 @@ primus/core/pipeline_parallel/scheduler/scheduler_node.py), and a runner follows
 pipeline_parallel/primuspipe/handlers): what a node looks for in its row, which batch it reads, which messages are posted together, and which calls hold
 the rank: its own sends, or in later versions those before. tests/torch/test_primus.py runs the tables by Primus' own handlers."""
 import enum
+import json
+import os
+import subprocess
 import sys
 import types
 from collections import deque
@@ -10,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from package import EXAMPLE, SLOW, python, raises  # noqa: F401
-from runner import expect
+from runner import build, expect
 import slackline
 from slackline import NoAnswer
 
@@ -177,6 +180,20 @@ def test_primus_runs_plans_of_every_placement():
         expect(ran == wanted, f"{family}: other ops")
         for later in (False, True):
             expect(wrong(rows, plan, later) == "", f"{family} of {plan.ranks} ranks, {plan.placement}: {wrong(rows, plan, later)}")
+
+
+def test_the_commands_table_is_the_packages():
+    """plan --format primus, another implementation of the same."""
+    cases = [(shape(2, 5), "1f1b"), (shape(4, 9), "zb-h1"), (shape(3, 7), "gpipe"), (shape(4, 8, "loop"), "interleaved-1f1b"), (shape(4, 8, "wave"), "zb-v"), (shape(2, 5, "wave"), "dualpipe-v")]
+    for problem, family in cases:
+        plan = slackline.plan(problem, family)
+        done = subprocess.run([os.path.join(build, "slackline"), "plan", "-", "--schedule", family, "--time-limit", "0", "--format", "primus"], input=json.dumps(problem),
+                              capture_output=True, text=True, timeout=60)
+        expect(done.returncode == 0, f"{family}: exit {done.returncode} {done.stderr}")
+        document = json.loads(done.stdout)
+        rows = [[SchedulerNode(FuncType[node.pop("func_type")], **node) for node in row] for row in document["table"]]
+        expect(rows == table(plan), f"{family} of {plan.ranks} ranks, {plan.placement}: other nodes")
+        expect(wrong(rows, plan) == "" and (document["pp_size"], document["vpp_size"]) == (plan.ranks, plan.stages // plan.ranks), f"{family}: {wrong(rows, plan)}")
 
 
 def test_the_runner_notices_what_would_stop_primus():
