@@ -195,7 +195,10 @@ def main(rank, plans):
 if __name__ == "__main__":
     folder, names = sys.argv[1], sys.argv[2:]
     dump(os.path.join(folder, "dumped.json"))
-    if names != ["dump"]:
+    if names[0] == "check":
+        for name in names[1:]:
+            print("\n" + json.dumps({"case": name, "rank": 0, "wrong": wrong(json.load(open(os.path.join(folder, name + ".json"))))}))
+    elif names != ["dump"]:
         plans = {name: json.load(open(os.path.join(folder, name + ".json"))) for name in names}
         print("\n" + json.dumps({"case": "dumped", "rank": 0, "wrong": ""}))
         for name, plan in plans.items():

@@ -67,5 +67,11 @@ def layout(text):
     return found
 
 
+def interleaved(shape):
+    ranks, chunks, microbatches, group = shape
+    return order_of(SimpleNamespace(pipeline_model_parallel_size=ranks, virtual_pipeline_model_parallel_size=chunks, microbatch_group_size_per_vp_stage=group), microbatches)
+
+
 asked = json.load(open(sys.argv[1]))
-print(json.dumps({"plans": {name: plan(one) for name, one in asked.get("plans", {}).items()}, "layouts": [layout(text) for text in asked.get("layouts", [])]}))
+print(json.dumps({"plans": {name: plan(one) for name, one in asked.get("plans", {}).items()}, "layouts": [layout(text) for text in asked.get("layouts", [])],
+                  "orders": [interleaved(shape) for shape in asked.get("orders", [])]}))

@@ -3,6 +3,7 @@
 blocking sends and receives that stops, and its engine trains on them, over Gloo, with the weights of its own schedule, bit by bit."""
 import json
 import os
+import random
 
 from environments import environment, run
 from exported import output, problem, write
@@ -35,6 +36,38 @@ def test_deepspeed_trains_on_the_instructions_with_the_same_weights():
     expect(sum(sizes) == 8 and len(set(sizes)) > 1 and uneven["topology"] == {"pipe": 4, "model": 2, "data": 1} and uneven["activation_checkpoint_interval"] == 1, f"uneven: {sizes}")
     two = json.load(open(os.path.join(folder, "two.json")))["config"]
     expect(two == {"train_batch_size": 6, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 3, "zero_optimization": {"stage": 1}}, f"configuration: {two}")
+
+
+def rows_ahead(draw):
+    """Full backwards, and forwards as far ahead as each stage likes, but no farther than the stage before; the last stage runs none ahead."""
+    stages, microbatches = draw.randint(2, 6), draw.randint(1, 12)
+    ahead = sorted((draw.randint(1, microbatches) for _ in range(stages - 1)), reverse=True) + [1]
+    rows = []
+    for stage, warmup in enumerate(ahead):
+        row = [f"{stage}F{microbatch}" for microbatch in range(warmup)]
+        for microbatch in range(microbatches):
+            row += [f"{stage}B{microbatch}"] + ([f"{stage}F{microbatch + warmup}"] if microbatch + warmup < microbatches else [])
+        rows.append(row)
+    return stages, microbatches, rows
+
+
+def test_no_order_stops_deepspeeds_stages():
+    seed = int(os.environ.get("SL_SEED", "1"))
+    print(f"SL_SEED={seed}")
+    draw, names = random.Random(seed), []
+    for number in range(25):
+        stages, microbatches, rows = rows_ahead(draw)
+        order = write("random.csv", "".join(",".join(row) + "\n" for row in rows))
+        path, name = write("random.yaml", problem(stages, microbatches)), f"random{number}"
+        output("simulate", path, "--order", order, "--format", "deepspeed", "-o", os.path.join(folder, name + ".json"))
+        again = output("simulate", path, "--order", os.path.join(folder, name + ".json"), "--format", "csv")
+        expect(again == open(order).read(), f"{name}: read back as {again}")
+        names.append(name)
+    code, printed = run(python, os.path.join(source, "tests", "torch", "export_deepspeed_program.py"), folder, "check", *names)
+    said = [json.JSONDecoder().raw_decode(printed, at)[0] for at in range(len(printed)) if printed.startswith('{"case"', at)]
+    expect(code == 0 and [one["case"] for one in said] == names, f"the program failed: exit {code} {printed[-2000:]}")
+    for one in said:
+        expect(one["wrong"] == "", f"{one['case']}: {one['wrong']}")
 
 
 def test_what_deepspeed_dumps_is_read():

@@ -53,6 +53,22 @@ def test_megatron_core_takes_the_flags_and_makes_the_order():
     expect(question["few"]["flags"]["--recompute-granularity"] == "full" and "--use-distributed-optimizer" in question["interleaved"]["flags"], "recompute and ZeRO 1")
 
 
+def test_the_group_of_every_interleaved_order_is_found():
+    """Also groups that do not divide the microbatches, and ones so large that some ranks have only warm-up."""
+    shapes = [(2, 2, 4, 2), (2, 2, 4, 4), (2, 3, 7, 5), (4, 2, 9, 5), (4, 3, 8, 4), (3, 2, 9, 3), (4, 2, 8, 8), (2, 4, 10, 3), (3, 2, 4, 4)]
+    shapes = [shape for shape in shapes if shape[2] % shape[3] == 0 or shape[2] % shape[3] >= shape[0]]
+    for (ranks, chunks, microbatches, group), rows in zip(shapes, asked({"orders": shapes})["orders"]):
+        path = write("shape.yaml", problem(ranks, microbatches, "loop", ranks * chunks))
+        order = write("order.csv", "".join(",".join(row) + "\n" for row in rows))
+        flags = flags_of(output("simulate", path, "--order", order, "--format", "megatron"))
+        expect(flags["--microbatch-group-size-per-virtual-pipeline-stage"] == str(group), f"{ranks} ranks, {chunks} chunks, {microbatches} microbatches: {flags}, not {group}")
+        swapped = [row[:] for row in rows]
+        swapped[0][-2:] = swapped[0][:-3:-1]
+        order = write("order.csv", "".join(",".join(row) + "\n" for row in swapped))
+        done = subprocess.run([COMMAND, "simulate", path, "--order", order, "--format", "megatron"], capture_output=True, text=True, timeout=60)
+        expect(done.returncode == 1 and f"op {len(rows[0]) - 2} of rank 0" in done.stderr, f"another order: exit {done.returncode} {done.stderr}")
+
+
 def layouts(draw, count):
     """Many that are right, and many that are not."""
     for _ in range(count):

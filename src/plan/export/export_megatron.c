@@ -112,8 +112,9 @@ static sl_status check_megatron(const sl_problem *p, const sl_plan *plan, const 
         return sl_error(SL_ENONE, MEGATRON " places stages in a line or a loop, not as %s",
                         sl_placement_name(p->placement));
     if (shape->zero > 1)
-        return sl_error(SL_ENONE, MEGATRON " shards the optimizer (ZeRO 1), but not gradients or weights "
-                                           "next to a pipeline");
+        return sl_error(SL_ENONE,
+                        "the flags for " MEGATRON " have ZeRO 1 (--use-distributed-optimizer), not %d",
+                        shape->zero);
     return sl_export_check_whole(MEGATRON, &plan->order);
 }
 

@@ -196,7 +196,7 @@ static void what_a_form_cannot_say_is_an_error(void **state) {
                  {"megatron", "zb-v", "wave", 4, 8, 8, 1, 0, 1, SL_WAVE},
                  {"megatron", "chimera", "bidirectional", 4, 8, 8, 1, 0, 1, SL_BIDIRECTIONAL},
                  {"megatron", "gpipe", "15 0", 4, 8, 8, 1, 0, 1, SL_LOOP},
-                 {"megatron", "1f1b", "ZeRO", 4, 4, 8, 1, 2, 1, SL_LINEAR},
+                 {"megatron", "1f1b", "ZeRO 2", 4, 4, 8, 1, 2, 1, SL_LINEAR},
                  {"deepspeed", "zb-h1", "rank 0", 4, 4, 8, 1, 0, 1, SL_LINEAR},
                  {"deepspeed", "gpipe", "last stage 3B0 3F0", 4, 4, 8, 1, 0, 1, SL_LINEAR},
                  {"deepspeed", "interleaved-1f1b", "loop", 4, 8, 8, 1, 0, 1, SL_LOOP},
