@@ -6,6 +6,7 @@
 #include "adapt/campaign/campaign.h"
 #include "adapt/topology/topology.h"
 #include "base/event.h"
+#include "choose/model/model_work.h"
 #include "notice/watch/watch_metrics.h"
 #include "plan/pipeline/problem.h"
 #include "run/file/run.h"
@@ -55,6 +56,7 @@ static int run(int argc, char **argv) {
     print_keys("problem", sl_problem_visit_keys);
     print_keys("run", sl_run_visit_keys);
     print_keys("cluster", sl_cluster_visit_keys);
+    print_keys("model", sl_model_work_visit_keys);
     print_keys("campaign", sl_campaign_visit_keys);
     printf("### Kinds of events\n| kind | meaning |\n|---|---|\n");
     for (int kind = 0; kind < SL_EVENT_KINDS; kind++)

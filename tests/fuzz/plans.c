@@ -1,5 +1,5 @@
 /* Files of the planner and of campaigns: problem, run file, --set, orders (CSV), clusters, plans (JSON),
- * traces, campaigns and their CSV, series, the solver's answer.
+ * models, traces, campaigns and their CSV, series, the solver's answer.
  * What is accepted must hold: a problem is planned, an order lowered and replayed. */
 #include "small_plan.h"
 
@@ -7,6 +7,8 @@
 #include "adapt/topology/topology.h"
 #include "base/memory.h"
 #include "base/yaml.h"
+#include "choose/model/devices.h"
+#include "choose/model/model_work.h"
 #include "cli/series.h"
 #include "cli/trace_file.h"
 #include "plan/draw/trace.h"
@@ -77,6 +79,73 @@ static int read_cluster(const uint8_t *data, size_t size) {
     sl_cluster_free(&cluster);
     sl_document_close(&document);
     return status == SL_OK;
+}
+
+/* What every division of a layer that is possible must hold. */
+static void try_work(const sl_model_work *model) {
+    for (int tensor = 1; tensor <= 8; tensor *= 2)
+        for (int layer = 0; layer < model->layers && layer < 4; layer++) {
+            const sl_division division = {.tensor = tensor, .context = 1, .expert = 1, .size = tensor};
+            sl_layer_work work;
+            if (sl_division_check(model, &division) != SL_OK)
+                continue;
+            sl_layer_work_of(model, layer, &division, &work);
+            fuzz_must(work.flops[0] >= 0 && work.flops[0] < 1e60 && work.moved[2] >= 0);
+            fuzz_must(work.kept >= 0 && work.kept_for_w >= 0 && work.kept < 1e60);
+            fuzz_must(work.parameters >= 0 && work.expert_parameters >= 0);
+        }
+}
+
+/* A model file, or a config.json, to which a batch is added. */
+static int read_model(const uint8_t *data, size_t size) {
+    sl_document document;
+    sl_model_work model = {0};
+    sl_status status = parse(data, size, &document);
+    int is_bare = status == SL_OK && !sl_yaml_find(document.root, "batch");
+    if (is_bare)
+        status = sl_document_set(&document, "batch.sequences=8");
+    if (status == SL_OK && sl_yaml_find(sl_yaml_find(document.root, "model"), "config"))
+        status = SL_ENONE; /* would open any file */
+    SL_THEN(status, sl_model_work_read(&document, "fuzz", &model));
+    if (status == SL_OK) {
+        fuzz_must(model.layers > 0 && model.kinds > 0 && sl_model_work_parameters(&model) >= 0);
+        for (int i = 0; i < model.layers; i++)
+            fuzz_must(model.layer[i].name && model.layer[i].kind < model.kinds);
+        try_work(&model);
+    }
+    sl_model_work_free(&model);
+    sl_document_close(&document);
+    return status == SL_OK;
+}
+
+static int write_model(int number, FILE *out) {
+    return number == 0 && fuzz_say(out, "layers:\n  - {name: a, repeat: 2, times_ms: {F: 1, I: 1, W: 1}, "
+                                        "activations_mb: 3, input_mb: 1}\nmeasured: {tensor: 2, size: 2}\n"
+                                        "scaling: ideal\nbatch: {sequences: 8}\nprecision: {gradients: 2}\n");
+}
+
+static int read_devices(const uint8_t *data, size_t size) {
+    sl_document document;
+    sl_devices devices = {0};
+    sl_status status = parse(data, size, &document);
+    SL_THEN(status, sl_devices_read(&document, &devices));
+    if (status == SL_OK) {
+        double latency, pace;
+        const int ends[2] = {0, devices.count - 1};
+        sl_devices_group(&devices, ends, 2, &latency, &pace);
+        fuzz_must(devices.count >= devices.hosts && latency >= 0 && pace >= 0);
+    }
+    sl_devices_free(&devices);
+    sl_document_close(&document);
+    return status == SL_OK;
+}
+
+static int write_devices(int number, FILE *out) {
+    return number == 0 &&
+           fuzz_say(out, "hosts: [{name: \"n[0-3]\", devices: 2, speed: 0.5, memory_gb: 40}, b]\n"
+                         "links: {default: {bandwidth_gbps: 1}, inside: {bandwidth_gbps: 9}, "
+                         "list: [{between: [n0, b], bandwidth_gbps: 2}]}\n"
+                         "device: {tflops: 1, memory_gbps: 1, host_memory_gb: 1, host_gbps: 1}\n");
 }
 
 static int read_set(const uint8_t *data, size_t size) {
@@ -457,6 +526,19 @@ const fuzz_reader fuzz_plans[] = {
      read_run},
     {"cluster", "sl_cluster_read sl_volume_read", "examples/cluster.yaml", NULL,
      WORDS " hosts speed parallel tensor data volume", read_cluster},
+    {"model", "sl_model_work_read sl_model_config_read sl_transformer_read sl_measured_layers_read",
+     "examples/model-70b.yaml tests/choose/model/configs/*.json", write_model,
+     "model layers repeat times_ms measured scaling batch sequences precision attention model_type "
+     "architectures num_hidden_layers hidden_size num_attention_heads num_key_value_heads vocab_size null "
+     "true",
+     read_model},
+    {"devices",
+     "sl_devices_read sl_cluster_hosts_read sl_cluster_hosts_read_file sl_cluster_links_read "
+     "sl_device_rates_read",
+     "examples/cluster-1024.yaml", write_devices,
+     "hosts links inside default groups list between device devices tflops efficiency memory_gb memory_gbps "
+     "host_gbps latency_ms bandwidth_gbps node[0-7]",
+     read_devices},
     {"set", "sl_document_set", NULL, write_set, "pipeline. links. .list.0. ={} =[]", read_set},
     {"order", "sl_order_parse_csv sl_csv_parse sl_csv_read_lines sl_csv_shape", NULL, write_order,
      "SEND_F RECV_F SEND_B RECV_B UNSHARD RESHARD REDUCE_GRAD 0F0 1B1 0I0 0W0", read_order},

@@ -10,9 +10,12 @@ static const struct document_kind {
     {"pipeline", "a problem file, for slackline plan, simulate and compare", "a problem file",
      SL_FILE_PROBLEM},
     {"job", "a campaign, for slackline campaign", "a campaign", SL_FILE_CAMPAIGN},
-    {"links", "a cluster file, for slackline topology", "a cluster file", SL_FILE_CLUSTER},
+    {"links", "a cluster file, for slackline topology and choose", "a cluster file", SL_FILE_CLUSTER},
     {"iterations", "a run file, for slackline train", "a run file", SL_FILE_RUN},
     {"optimizer", "a run file, for slackline train", "a run file", SL_FILE_RUN},
+    {"layers", "a model file, for slackline choose", "a model file", SL_FILE_MODEL},
+    {"attention", "a model file, for slackline choose", "a model file", SL_FILE_MODEL},
+    {"precision", "a model file, for slackline choose", "a model file", SL_FILE_MODEL},
 };
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
