@@ -54,6 +54,20 @@ def test_text_says_the_gain():
     expect(re.search(r"rearranged: +[0-9.]+ ms, [0-9.]+% less", text) and "why:" in text, "text")
 
 
+def test_tensor_ranks_share_a_host():
+    """Two hosts of two devices, tensor ranks now on different hosts. A sum of 100 MB takes two steps of half: 100 ms at 8 Gbit/s between hosts, 1 ms at 800
+    inside. F 10 + 2 sums, B 20 + 2 sums, through two stages and back: 2 * (210 + 220) ms, and 2 * (12 + 22)."""
+    of_two = write("devices.yaml", "parallel: {tensor: 2, data: 1, pipeline: 2}\nbatch: {microbatches: 1}\ntimes_ms: {F: 10, I: 10, W: 10}\n"
+                   "hosts: [{name: a, devices: 2}, {name: b, devices: 2}]\nlinks: {default: {bandwidth_gbps: 8}, inside: {bandwidth_gbps: 800}}\n"
+                   "volumes: {tensor_mb: 100, tensor_sums: {F: 2, I: 2}}\npresent: [a/0, b/0, a/1, b/1]\n")
+    found = plan("topology", of_two)
+    expect(abs(found["present_ms"] - 860) < 1e-9, f"now {found['present_ms']} ms")
+    expect(abs(found["iteration_ms"] - 68) < 1e-9, f"rearranged {found['iteration_ms']} ms")
+    hosts = {(s["pipeline"], s["tensor"]): s["host"] for s in found["arrangement"]}
+    expect(sorted(hosts.values()) == ["a/0", "a/1", "b/0", "b/1"], f"devices {hosts}")
+    expect(all(hosts[stage, 0][0] == hosts[stage, 1][0] for stage in range(2)), f"tensor ranks share a host: {hosts}")
+
+
 cluster = open(example).read()
 
 

@@ -250,6 +250,7 @@ sl_status sl_cluster_hosts_read_file(const sl_document *document, sl_cluster_hos
     enum { ROWS = sizeof cluster_keys / sizeof *cluster_keys };
     const sl_yaml *root = document->root;
     sl_key keys[ROWS];
+    topology_request nothing = {0}; /* no such row writes */
     *hosts = (sl_cluster_hosts){0};
     SL_TRY(sl_file_kind_check(root, SL_FILE_CLUSTER));
     for (int i = 0; i < ROWS; i++) { /* the others are only for topology */
@@ -259,7 +260,7 @@ sl_status sl_cluster_hosts_read_file(const sl_document *document, sl_cluster_hos
                              strcmp(keys[i].name, "device") == 0);
         keys[i].type = SL_KEY_CUSTOM;
     }
-    SL_TRY(sl_config_read(root, "cluster", keys, NULL));
+    SL_TRY(sl_config_read(root, "cluster", keys, &nothing));
     SL_TRY(sl_cluster_hosts_read(sl_yaml_find(root, "hosts"), 0, hosts));
     SL_TRY(sl_cluster_links_read(sl_yaml_find(root, "links"), hosts));
     return sl_device_rates_read(sl_yaml_find(root, "device"), rates);
