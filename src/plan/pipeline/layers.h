@@ -10,7 +10,11 @@ typedef struct sl_layers {
     int count;
     sl_time *time[SL_OP_KINDS]; /* [kind][layer] on a rank of speed 1 */
     double *delta[SL_OP_KINDS]; /* [kind][layer] */
+    double *early;              /* [layer] memory that I or B takes at its start */
+    double *input;              /* [layer] what F keeps of a layer of a stage that recomputes */
     double *weights;            /* [layer] memory that stays: parameters, gradients, optimizer */
+    sl_time *gather, *reduce;   /* [layer] its share of a stage's collectives; NULL: given by stage */
+    int recompute;              /* the search for a cut also chooses the stages that recompute */
     double *speed;              /* [ranks] 2: takes half the time */
     double *memory;             /* [ranks] memory of a rank, weights included; NULL: no limit */
     int *first;                 /* [stages + 1] the present cut: stage s holds first[s] .. first[s+1] - 1 */
@@ -19,5 +23,7 @@ typedef struct sl_layers {
 } sl_layers;
 
 sl_status sl_layers_make(int count, int ranks, int stages, sl_layers **layers);
+/** Allocates gather and reduce, if they are not there. SL_ENOMEM. */
+sl_status sl_layers_add_collectives(sl_layers *layers);
 sl_status sl_layers_copy(const sl_layers *layers, int ranks, int stages, sl_layers **copy);
 void sl_layers_free(sl_layers *layers);

@@ -11,13 +11,18 @@ typedef struct layers_request {
     char *layout;
 } layers_request;
 
+static const sl_number_range bytes = {.least = 0, .most = SL_MAX_MEMORY},
+                             op_ms = {.least = 0, .most = SL_MAX_OP_MS};
+
 /* clang-format off */
 const sl_key sl_layers_keys[] = {
     {.name = "count", .type = SL_KEY_INT, .offset = offsetof(layers_request, count), .minimum = 1, .maximum = 65536, .help = "layers; every stage gets at least one; default: the layout's"},
     {.name = "layout", .type = SL_KEY_TEXT, .offset = offsetof(layers_request, layout), .help = "the cut, as Megatron-LM's --pipeline-model-parallel-layout has it: each letter is a layer, and plans choose no other cut"},
     {.name = "times_ms", .type = SL_KEY_CUSTOM, .required = 1, .section = sl_time_keys, .help = "as times_ms of the pipeline, but a number or one per layer; no FB"},
-    {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "as memory.delta, but a number or one per layer; no input or I_start"},
+    {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "as memory.delta, but a number or one per layer; input: what F keeps of a layer of a stage that recomputes"},
     {.name = "weights", .type = SL_KEY_CUSTOM, .help = "memory that a layer takes all the time, part of memory.limit and of the peak; a number or one per layer; default 0"},
+    {.name = "reduce_ms", .type = SL_KEY_CUSTOM, .help = "a layer's share of the reduction of its stage, ms, in place of data_parallel; a number or one per layer"},
+    {.name = "gather_ms", .type = SL_KEY_CUSTOM, .help = "its share of the gather of its stage, ms; a number or one per layer"},
     {.name = "speed", .type = SL_KEY_CUSTOM, .help = "of each rank: 2 halves the times; a number or one per rank; default 1"},
     {0}};
 /* clang-format on */
@@ -27,21 +32,30 @@ static sl_status refuse_key(const sl_yaml *map, const char *key) {
     return node ? sl_yaml_error(node, "is not available for layers") : SL_OK;
 }
 
+static sl_status read_bytes(const sl_yaml *node, int count, double *values) {
+    return node ? sl_read_numbers(node, count, "layer", &bytes, values) : SL_OK;
+}
+
 static sl_status read_costs(const sl_yaml *map, sl_layers *l, int ranks) {
     const sl_yaml *times = sl_yaml_find(map, "times_ms"), *delta = sl_yaml_find(map, "delta"),
-                  *weights = sl_yaml_find(map, "weights"), *speed = sl_yaml_find(map, "speed");
+                  *weights = sl_yaml_find(map, "weights"), *speed = sl_yaml_find(map, "speed"),
+                  *reduce = sl_yaml_find(map, "reduce_ms"), *gather = sl_yaml_find(map, "gather_ms");
     SL_TRY(sl_check_keys(times, sl_time_keys));
     SL_TRY(refuse_key(times, "FB"));
     SL_TRY(sl_read_op_times(times, l->count, "layer", l->time));
     if (delta) {
         SL_TRY(sl_check_keys(delta, sl_delta_keys));
-        SL_TRY(refuse_key(delta, "input"));
-        SL_TRY(refuse_key(delta, "I_start"));
         SL_TRY(sl_read_deltas(delta, l->count, "layer", l->delta));
+        SL_TRY(read_bytes(sl_yaml_find(delta, "input"), l->count, l->input));
+        SL_TRY(read_bytes(sl_yaml_find(delta, "I_start"), l->count, l->early));
     }
-    if (weights)
-        SL_TRY(sl_read_numbers(weights, l->count, "layer",
-                               &(sl_number_range){.least = 0, .most = SL_MAX_MEMORY}, l->weights));
+    SL_TRY(read_bytes(weights, l->count, l->weights));
+    if (reduce || gather)
+        SL_TRY(sl_layers_add_collectives(l));
+    if (reduce)
+        SL_TRY(sl_read_times(reduce, l->count, "layer", &op_ms, l->reduce));
+    if (gather)
+        SL_TRY(sl_read_times(gather, l->count, "layer", &op_ms, l->gather));
     if (speed)
         SL_TRY(
             sl_read_numbers(speed, ranks, "rank", &(sl_number_range){.least = 1e-3, .most = 1e3}, l->speed));

@@ -77,6 +77,8 @@ static sl_status cut_layers(const sl_problem *p, sl_problem *placed) {
     SL_TRY(sl_alloc(&first, (size_t)placed->stages + 1, sizeof *first));
     for (int stage = 0; stage <= stages; stage++)
         first[stage] = (int)((int64_t)p->layers->count * stage / stages);
+    for (int stage = 0; stage < placed->stages; stage++)
+        placed->recompute[stage] = (unsigned char)rank_recomputes(p, sl_problem_rank(placed, stage));
     sl_problem_cut(placed, first);
     sl_free(first);
     return SL_OK;

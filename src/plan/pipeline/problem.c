@@ -167,10 +167,31 @@ int sl_problem_rank_ops(const sl_problem *p, int rank, int kinds) {
 
 /* ---- cuts of layers into stages ---- */
 
+/* The stage's layers keep their inputs only. I and B compute them again, one after the other, each from its
+ * input; I leaves all that W needs. */
+static void recompute_layers(sl_problem *p, int stage, int begin, int end) {
+    const sl_layers *l = p->layers;
+    double all = p->delta[SL_F][stage], kept = 0, most = 0;
+    for (int layer = begin; layer < end; layer++) {
+        kept += l->input[layer];
+        most = fmax(most, l->delta[SL_F][layer] - l->input[layer]);
+    }
+    p->time[SL_I][stage] += p->time[SL_F][stage];
+    p->time[SL_B][stage] += p->time[SL_F][stage];
+    p->delta[SL_F][stage] = kept;
+    p->early[stage] = p->start[stage] + most;
+    p->delta[SL_I][stage] += all - kept - most;
+    p->delta[SL_B][stage] += all - kept - most;
+}
+
 /* One stage from its layers; returns its weights. */
 static double fill_stage(sl_problem *p, int stage, int begin, int end) {
     const sl_layers *l = p->layers;
     double speed = l->speed[sl_problem_rank(p, stage)], weights = 0;
+    p->start[stage] = 0;
+    for (int layer = begin; layer < end; layer++)
+        p->start[stage] += l->early[layer];
+    p->early[stage] = p->start[stage];
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         sl_time time = 0;
         p->delta[kind][stage] = 0;
@@ -180,9 +201,18 @@ static double fill_stage(sl_problem *p, int stage, int begin, int end) {
         }
         p->time[kind][stage] = (sl_time)llround((double)time / speed);
     }
+    if (p->recompute[stage])
+        recompute_layers(p, stage, begin, end);
     sl_problem_add_overhead(p, stage, 1);
     for (int layer = begin; layer < end; layer++)
         weights += l->weights[layer];
+    if (l->gather && l->reduce) {
+        p->gather[stage] = p->reduce[stage] = 0;
+        for (int layer = begin; layer < end; layer++) {
+            p->gather[stage] += l->gather[layer];
+            p->reduce[stage] += l->reduce[layer];
+        }
+    }
     return weights;
 }
 

@@ -38,7 +38,7 @@ static const sl_key pipeline_keys[] = {
     {.name = "memory", .type = SL_KEY_SECTION, .section = memory_keys},
     {.name = "links", .type = SL_KEY_CUSTOM, .section = sl_links_keys, .help = "latency and occupancy between ranks"},
     {.name = "data_parallel", .type = SL_KEY_CUSTOM, .section = sl_data_parallel_keys, .help = "collectives over the replicas of a stage; those of one rank follow each other"},
-    {.name = "recompute", .type = SL_KEY_CUSTOM, .help = "true, false or one per stage: adds F's time to I and B, and F keeps only delta.input; default false"},
+    {.name = "recompute", .type = SL_KEY_CUSTOM, .help = "true, false or one per stage: adds F's time to I and B, and F keeps only delta.input; of layers: each keeps its input and is computed again by itself, and auto chooses the stages; default false"},
     {.name = "overhead_ms", .type = SL_KEY_CUSTOM, .section = sl_overhead_keys, .help = "what a runtime adds to each op and message"},
     {.name = "parts", .type = SL_KEY_INT, .standard = "1", .offset = AT(parts), .minimum = 1, .maximum = SL_MAX_PARTS, .help = "sub-blocks that an op may be cut into"},
     {.name = "communication", .type = SL_KEY_CUSTOM, .section = sl_communication_keys, .help = "what messages wait for, and whether sends hold a rank; the regime alone, or a map; default decoupled"},
@@ -163,6 +163,11 @@ static sl_status read_recompute(const sl_yaml *pipeline, sl_problem *p) {
                   *delta = memory ? sl_yaml_find(memory, "delta") : NULL,
                   *kept = delta ? sl_yaml_find(delta, "input") : NULL;
     double *input;
+    if (node && p->layers && node->kind == SL_YAML_SCALAR && strcmp(node->text, "auto") == 0) {
+        p->layers->recompute = 1;
+        sl_problem_cut(p, p->layers->first);
+        return SL_OK;
+    }
     if (node && node->kind == SL_YAML_MAP)
         return sl_yaml_error(node, "must be true, false or a list of %d", p->stages);
     if (node && node->kind == SL_YAML_LIST && node->children != p->stages)
@@ -179,10 +184,12 @@ static sl_status read_recompute(const sl_yaml *pipeline, sl_problem *p) {
         if (item->kind != SL_YAML_SCALAR || sl_yaml_bool(item, &wanted) != SL_OK)
             status = sl_yaml_error(node, "must be true, false or a list of them");
         else if (wanted && p->layers)
-            status = sl_yaml_error(node, "is not available for layers; add it to their times");
+            p->recompute[stage] = 1;
         else if (wanted)
             recompute_stage(p, stage, input[stage]);
     }
+    if (status == SL_OK && p->layers)
+        sl_problem_cut(p, p->layers->first);
     sl_free(input);
     return status;
 }
@@ -233,11 +240,12 @@ static sl_status read_parts(const sl_yaml *pipeline, sl_problem *p) {
     SL_TRY(layers ? sl_read_layers(layers, p) : read_stage_times(sl_yaml_find(pipeline, "times_ms"), p));
     if (memory)
         SL_TRY(read_memory(memory, p));
-    if (p->layers)
-        sl_problem_cut(p, p->layers->first);
     SL_TRY(read_recompute(pipeline, p));
     for (int stage = 0; stage < p->stages && !p->layers; stage++)
         sl_problem_add_overhead(p, stage, 1);
+    if (data && p->layers && p->layers->gather)
+        return sl_yaml_error(data,
+                             "has collectives, and so have layers (reduce_ms, gather_ms); give one of them");
     if (data)
         SL_TRY(sl_read_data_parallel(data, p));
     if (links)

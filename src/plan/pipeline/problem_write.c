@@ -123,7 +123,13 @@ static void write_layers(const sl_problem *p, FILE *out) {
     fprintf(out, "    delta:\n");
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         write_reals(out, "      ", sl_op_name(kind), l->delta[kind], l->count);
+    write_reals(out, "      ", "I_start", l->early, l->count);
+    write_reals(out, "      ", "input", l->input, l->count);
     write_reals(out, "    ", "weights", l->weights, l->count);
+    if (l->gather && l->reduce) {
+        write_times(out, "    ", "reduce_ms", l->reduce, l->count);
+        write_times(out, "    ", "gather_ms", l->gather, l->count);
+    }
     write_reals(out, "    ", "speed", l->speed, p->ranks);
 }
 
@@ -190,12 +196,15 @@ sl_status sl_problem_write(const sl_problem *p, FILE *out) {
     else
         write_stages(p, out);
     write_memory(p, out);
-    fprintf(out, "  recompute: [");
-    for (int stage = 0; stage < p->stages; stage++)
-        fprintf(out, "%s%s", stage ? ", " : "", p->recompute[stage] ? "true" : "false");
-    fprintf(out, "]\n  data_parallel:\n");
-    write_times(out, "    ", "reduce_ms", p->reduce, p->stages);
-    write_times(out, "    ", "gather_ms", p->gather, p->stages);
+    fprintf(out, "  recompute: %s", p->layers && p->layers->recompute ? "auto\n" : "[");
+    for (int stage = 0; stage < p->stages && !(p->layers && p->layers->recompute); stage++)
+        fprintf(out, "%s%s%s", stage ? ", " : "", p->recompute[stage] ? "true" : "false",
+                stage == p->stages - 1 ? "]\n" : "");
+    if (!p->layers || !p->layers->gather) {
+        fprintf(out, "  data_parallel:\n");
+        write_times(out, "    ", "reduce_ms", p->reduce, p->stages);
+        write_times(out, "    ", "gather_ms", p->gather, p->stages);
+    }
     write_links(p, out);
     if (p->overhead_op || p->overhead_message) {
         fprintf(out, "  overhead_ms: {op: ");

@@ -30,7 +30,7 @@ static double layers_ms(const sl_problem *p) {
     for (int rank = 0; rank < p->ranks; rank++)
         slowest = fmax(slowest, 1 / l->speed[rank]);
     for (int layer = 0; layer < l->count; layer++)
-        sum += sl_to_ms(l->time[SL_F][layer]) +
+        sum += 2 * sl_to_ms(l->time[SL_F][layer]) + /* with recomputation */
                fmax(sl_to_ms(l->time[SL_B][layer]),
                     sl_to_ms(l->time[SL_I][layer]) + sl_to_ms(l->time[SL_W][layer]));
     return sum * slowest;

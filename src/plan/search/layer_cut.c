@@ -7,9 +7,11 @@
 #include "plan/search/order_value.h"
 #include "plan/search/portfolio.h"
 
+#include <math.h>
 #include <string.h>
 
 #define FEW_CUTS 2000
+#define FEW_CHOICES 400 /* of cut and stages that recompute: all are tried */
 
 /* Number of stages that are cut; the second pipeline of bidirectional follows the first. */
 static int cut_stages(const sl_problem *p) {
@@ -73,7 +75,7 @@ static int fits(const sl_problem *p, int stage, int begin, int end) {
     const sl_layers *l = p->layers;
     double needed = 0;
     for (int i = begin; i < end; i++)
-        needed += l->weights[i] + l->delta[SL_F][i];
+        needed += l->weights[i] + (l->recompute ? fmin(l->input[i], l->delta[SL_F][i]) : l->delta[SL_F][i]);
     return !l->memory || needed <= l->memory[sl_problem_rank(p, stage)] * (1 + 1e-9);
 }
 
@@ -124,68 +126,144 @@ done:
     return status;
 }
 
-/* ---- choosing ---- */
+/* ---- the best cuts found ---- */
 
-/* Moves each boundary by up to two layers while this helps. */
-static sl_status climb(sl_problem *p, sl_limit until, int *first, sl_time *best) {
+typedef struct cut_search {
+    sl_problem *p;
+    sl_limit until;
+    sl_layer_cuts *cuts;
+    int *first;           /* [stages + 1] the cut at hand */
+    unsigned char *again; /* [stages] its stages that recompute */
+    sl_time value;
+} cut_search;
+
+static int is_same(const cut_search *s, const sl_layer_cut *cut) {
+    size_t stages = (size_t)s->p->stages;
+    return memcmp(cut->first, s->first, (stages + 1) * sizeof *s->first) == 0 &&
+           memcmp(cut->again, s->again, stages) == 0;
+}
+
+/* Keeps the cut at hand if it is among the best. */
+static void keep(cut_search *s) {
+    sl_layer_cuts *all = s->cuts;
+    int at = all->count;
+    size_t stages = (size_t)s->p->stages;
+    for (int i = 0; i < all->count; i++)
+        if (is_same(s, &all->cut[i]))
+            return;
+    while (at > 0 && s->value < all->cut[at - 1].value)
+        at--;
+    if (at == SL_CUTS || s->value == SL_TIME_NEVER)
+        return;
+    sl_layer_cut last = all->cut[SL_CUTS - 1]; /* its arrays are used again */
+    memmove(&all->cut[at + 1], &all->cut[at], (size_t)(SL_CUTS - 1 - at) * sizeof last);
+    all->cut[at] = last;
+    all->cut[at].value = s->value;
+    memcpy(last.first, s->first, (stages + 1) * sizeof *s->first);
+    memcpy(last.again, s->again, stages);
+    all->count += all->count < SL_CUTS;
+}
+
+static sl_status assess(cut_search *s) {
+    memcpy(s->p->recompute, s->again, (size_t)s->p->stages);
+    SL_TRY(value_of(s->p, s->first, &s->value));
+    keep(s);
+    return SL_OK;
+}
+
+/* The two copies of a bidirectional stage are alike. */
+static void turn(cut_search *s, int stage) {
+    s->again[stage] = !s->again[stage];
+    if (s->p->placement == SL_BIDIRECTIONAL)
+        s->again[stage + s->p->ranks] = s->again[stage];
+}
+
+/* Keeps the change to the cut at hand, which `undo` takes back, if it helps. */
+typedef struct change {
+    int boundary, by;  /* boundary 0: none */
+    int turned, other; /* stages whose recomputation changes; -1: none */
+} change;
+
+static void apply(cut_search *s, const change *c, int sign) {
+    if (c->boundary)
+        s->first[c->boundary] += sign * c->by;
+    if (c->turned >= 0)
+        turn(s, c->turned);
+    if (c->other >= 0)
+        turn(s, c->other);
+}
+
+static sl_status try_change(cut_search *s, const change *c, int *improved) {
+    sl_time before = s->value;
+    int at = c->boundary;
+    if (at && (s->first[at] + c->by <= s->first[at - 1] || s->first[at] + c->by >= s->first[at + 1]))
+        return SL_OK;
+    apply(s, c, 1);
+    sl_status status = assess(s);
+    if (status != SL_OK || s->value >= before) {
+        apply(s, c, -1);
+        s->value = before;
+    } else
+        *improved = 1;
+    return status;
+}
+
+/* Boundaries move by up to two layers; stages begin or cease to recompute, one, two neighbors in exchange, or
+ * with a layer that moves between them. */
+static sl_status climb(cut_search *s) {
     static const int steps[] = {-1, 1, -2, 2};
-    int stages = cut_stages(p);
+    int stages = cut_stages(s->p), chooses = s->p->layers->recompute;
     for (int improved = 1; improved;) {
         improved = 0;
-        for (int s = 1; s < stages; s++)
-            for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++) {
-                sl_time value;
-                int kept = first[s], moved = kept + steps[k];
-                if (moved <= first[s - 1] || moved >= first[s + 1])
-                    continue;
-                if (sl_limit_is_over(&until))
-                    return SL_OK;
-                first[s] = moved;
-                SL_TRY(value_of(p, first, &value));
-                if (value < *best) {
-                    *best = value;
-                    improved = 1;
-                } else {
-                    first[s] = kept;
+        for (int stage = 0; stage < stages; stage++)
+            for (int k = 0; k < 4; k++)
+                for (int turned = -1; turned < (chooses ? 3 : 0); turned++) {
+                    change c = {.boundary = stage, .by = steps[k], .turned = -1, .other = -1};
+                    if (stage == 0 && (k > 0 || turned != 0))
+                        continue; /* no boundary: only the stage itself */
+                    if (turned >= 0 && k > 1)
+                        continue;
+                    c.turned = turned == 1 ? stage - 1 : turned >= 0 ? stage : -1;
+                    c.other = turned == 2 ? stage - 1 : -1;
+                    if (sl_limit_is_over(&s->until))
+                        return SL_OK;
+                    SL_TRY(try_change(s, &c, &improved));
+                    if (turned >= 0 && k == 0 && stage > 0) { /* without the boundary */
+                        c.boundary = 0;
+                        SL_TRY(try_change(s, &c, &improved));
+                    }
                 }
-            }
     }
     return SL_OK;
 }
 
-static sl_status choose(sl_problem *p, sl_limit until, int *first, int *other) {
-    size_t bytes = ((size_t)p->stages + 1) * sizeof *first;
-    sl_time best, value;
-    double work;
-    memcpy(first, p->layers->first, bytes);
-    SL_TRY(value_of(p, first, &best));
-    memcpy(other, first, bytes);
-    SL_TRY(balanced(p, 1, other, &work));
-    if (work < 1e300) {
-        SL_TRY(value_of(p, other, &value));
-        if (value < best) {
-            best = value;
-            memcpy(first, other, bytes);
-        }
+/* From a cut with no stage, or all, that recompute. */
+static sl_status start(cut_search *s, const int *first, int again) {
+    memcpy(s->first, first, ((size_t)s->p->stages + 1) * sizeof *first);
+    for (int stage = 0; stage < s->p->stages; stage++)
+        s->again[stage] = (unsigned char)(again < 0 ? s->p->recompute[stage] : again);
+    SL_TRY(assess(s));
+    return s->value < SL_TIME_NEVER && !sl_limit_is_over(&s->until) ? climb(s) : SL_OK;
+}
+
+/* The fewest ranks, from the first one on, whose stages must recompute so that the most balanced cut fits:
+ * the first ranks hold most microbatches. */
+static sl_status recompute_few(cut_search *s, const int *even) {
+    int least = 0, most = s->p->layers->recompute ? s->p->ranks : 0;
+    memcpy(s->first, even, ((size_t)s->p->stages + 1) * sizeof *even);
+    for (int ranks = 0;; ranks = (least + most) / 2) {
+        for (int stage = 0; stage < s->p->stages; stage++)
+            s->again[stage] =
+                s->p->layers->recompute ? sl_problem_rank(s->p, stage) < ranks : s->p->recompute[stage];
+        SL_TRY(assess(s));
+        if (s->value < SL_TIME_NEVER)
+            most = ranks;
+        else
+            least = ranks + 1;
+        if (least > most || (least == most && s->value < SL_TIME_NEVER))
+            return SL_OK;
     }
-    SL_TRY(climb(p, until, first, &best));
-    sl_problem_cut(p, first);
-    return best < SL_TIME_NEVER
-               ? SL_OK
-               : sl_error(SL_ENONE, "no cut of the layers leaves a schedule within the memory limit");
 }
-
-sl_status sl_cut_choose(sl_problem *p, sl_limit until) {
-    int *first;
-    if (!p->layers || p->layers->letter)
-        return SL_OK;
-    SL_TRY(sl_alloc(&first, 2 * ((size_t)p->stages + 1), sizeof *first));
-    sl_status status = choose(p, until, first, first + p->stages + 1);
-    sl_free(first);
-    return status;
-}
-
-/* ---- a bound over all cuts ---- */
 
 static double count_cuts(int layers, int stages) {
     double cuts = 1;
@@ -206,12 +284,178 @@ static int next_cut(int *first, int stages, int layers) {
     return 0;
 }
 
-static sl_status min_bound(sl_problem *p, int *first, sl_time *bound) {
-    int stages = cut_stages(p), layers = p->layers->count;
-    *bound = SL_TIME_NEVER;
+static void first_cut(int *first, int stages, int layers) {
     for (int s = 0; s < stages; s++)
         first[s] = s;
     first[stages] = layers;
+}
+
+/* Every cut and choice of stages that recompute, if there are few. */
+static sl_status assess_all(cut_search *s) {
+    int stages = cut_stages(s->p), layers = s->p->layers->count,
+        choices = s->p->layers->recompute ? stages : 0;
+    if (choices > 10 || count_cuts(layers, stages) * (1 << choices) > FEW_CHOICES)
+        return SL_OK;
+    for (int mask = 0; mask < 1 << choices; mask++) {
+        for (int stage = 0; stage < s->p->stages && choices; stage++)
+            s->again[stage] = mask >> stage % stages & 1;
+        first_cut(s->first, stages, layers);
+        do {
+            if (sl_limit_is_over(&s->until))
+                return SL_OK;
+            SL_TRY(assess(s));
+        } while (next_cut(s->first, stages, layers));
+    }
+    return SL_OK;
+}
+
+static sl_status find_quickly(cut_search *s, int *even) {
+    double work;
+    memcpy(even, s->p->layers->first, ((size_t)s->p->stages + 1) * sizeof *even);
+    SL_TRY(balanced(s->p, 1, even, &work));
+    return work < 1e300 ? recompute_few(s, even) : SL_OK;
+}
+
+static sl_status find(cut_search *s, int *even) {
+    sl_problem *p = s->p;
+    int chooses = p->layers->recompute;
+    double work;
+    memcpy(even, p->layers->first, ((size_t)p->stages + 1) * sizeof *even);
+    for (int again = chooses ? 0 : -1; again < (chooses ? 2 : 0); again++)
+        SL_TRY(start(s, even, again));
+    SL_TRY(balanced(p, 1, even, &work));
+    if (work < 1e300) {
+        SL_TRY(recompute_few(s, even));
+        if (s->value < SL_TIME_NEVER && !sl_limit_is_over(&s->until))
+            SL_TRY(climb(s));
+    }
+    return assess_all(s);
+}
+
+static sl_status make_room(const sl_problem *p, sl_layer_cuts *cuts) {
+    for (int i = 0; i < SL_CUTS; i++) {
+        SL_TRY(sl_alloc(&cuts->cut[i].first, (size_t)p->stages + 1, sizeof *cuts->cut[i].first));
+        SL_TRY(sl_alloc(&cuts->cut[i].again, (size_t)p->stages, 1));
+    }
+    return SL_OK;
+}
+
+static sl_status find_cuts(sl_problem *p, sl_limit until, sl_status (*how)(cut_search *s, int *even),
+                           sl_layer_cuts *cuts) {
+    cut_search s = {.p = p, .until = until, .cuts = cuts};
+    int *even = NULL;
+    sl_status status;
+    *cuts = (sl_layer_cuts){0};
+    SL_TRY_GOTO(done, status, make_room(p, cuts));
+    SL_TRY_GOTO(done, status, sl_alloc(&s.first, (size_t)p->stages + 1, sizeof *s.first));
+    SL_TRY_GOTO(done, status, sl_alloc(&s.again, (size_t)p->stages, 1));
+    SL_TRY_GOTO(done, status, sl_alloc(&even, (size_t)p->stages + 1, sizeof *even));
+    SL_TRY_GOTO(done, status, how(&s, even));
+    if (cuts->count == 0)
+        status = sl_error(SL_ENONE, "no cut of the layers leaves a schedule within the memory limit");
+    else
+        sl_cut_take(p, &cuts->cut[0]);
+done:
+    SL_FREE(s.first, s.again, even);
+    return status;
+}
+
+sl_status sl_cuts_find(sl_problem *p, sl_limit until, sl_layer_cuts *cuts) {
+    return find_cuts(p, until, find, cuts);
+}
+
+sl_status sl_cut_balance(sl_problem *p) {
+    sl_layer_cuts cuts;
+    sl_status status = find_cuts(p, (sl_limit){.deadline = SL_TIME_NEVER}, find_quickly, &cuts);
+    sl_cuts_free(&cuts);
+    return status;
+}
+
+void sl_cuts_free(sl_layer_cuts *cuts) {
+    for (int i = 0; i < SL_CUTS; i++)
+        SL_FREE(cuts->cut[i].first, cuts->cut[i].again);
+    *cuts = (sl_layer_cuts){0};
+}
+
+void sl_cut_take(sl_problem *p, const sl_layer_cut *cut) {
+    memcpy(p->recompute, cut->again, (size_t)p->stages);
+    sl_problem_cut(p, cut->first);
+}
+
+sl_status sl_cut_choose(sl_problem *p, sl_limit until) {
+    sl_layer_cuts cuts;
+    if (!p->layers || p->layers->letter)
+        return SL_OK;
+    sl_status status = sl_cuts_find(p, until, &cuts);
+    sl_cuts_free(&cuts);
+    return status;
+}
+
+/* ---- moving a cut under an order ---- */
+
+/* The value of the order with this cut. */
+static sl_status measure(cut_search *s, const sl_order *order) {
+    memcpy(s->p->recompute, s->again, (size_t)s->p->stages);
+    sl_problem_cut(s->p, s->first);
+    return sl_measure(s->p, order, &s->value, NULL);
+}
+
+static sl_status refine(cut_search *s, const sl_order *order) {
+    static const int steps[] = {-1, 1, -2, 2, 0}; /* 0: recomputation of the stage */
+    SL_TRY(measure(s, order));
+    for (int improved = 1; improved;) {
+        improved = 0;
+        for (int stage = 0; stage < cut_stages(s->p); stage++)
+            for (int k = 0; k < 5; k++) {
+                const change c = {stage, steps[k], steps[k] == 0 ? stage : -1, -1};
+                int moved = s->first[stage] + steps[k];
+                sl_time before = s->value;
+                if (steps[k] ? stage == 0 || moved <= s->first[stage - 1] || moved >= s->first[stage + 1]
+                             : !s->p->layers->recompute)
+                    continue;
+                if (sl_limit_is_over(&s->until))
+                    return SL_OK;
+                apply(s, &c, 1);
+                SL_TRY(measure(s, order));
+                if (s->value < before)
+                    improved = 1;
+                else {
+                    apply(s, &c, -1);
+                    s->value = before;
+                }
+            }
+    }
+    return SL_OK;
+}
+
+sl_status sl_cut_refine(sl_problem *p, const sl_order *order, sl_limit until, sl_time *value) {
+    cut_search s = {.p = p, .until = until};
+    size_t stages = (size_t)p->stages;
+    sl_status status;
+    SL_TRY_GOTO(done, status, sl_alloc(&s.first, stages + 1, sizeof *s.first));
+    SL_TRY_GOTO(done, status, sl_alloc(&s.again, stages, 1));
+    memcpy(s.first, p->layers->first, (stages + 1) * sizeof *s.first);
+    memcpy(s.again, p->recompute, stages);
+    SL_TRY_GOTO(done, status, refine(&s, order));
+    memcpy(p->recompute, s.again, stages);
+    sl_problem_cut(p, s.first);
+    *value = s.value;
+done:
+    SL_FREE(s.first, s.again);
+    return status;
+}
+
+/* ---- a bound over all cuts ---- */
+
+static sl_status min_bound(sl_problem *p, int *first, sl_time *bound) {
+    int stages = cut_stages(p), layers = p->layers->count;
+    *bound = SL_TIME_NEVER;
+    if (p->layers->recompute) { /* without it everything is shorter, and with it everything fits */
+        memset(p->recompute, 0, (size_t)p->stages);
+        sl_free(p->limit);
+        p->limit = NULL;
+    }
+    first_cut(first, stages, layers);
     do {
         sl_time mine;
         sl_problem_cut(p, first);

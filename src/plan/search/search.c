@@ -2,6 +2,8 @@
  * processor, and finally the exact solver; it ends when the plan is proven optimal. */
 #include "base/clock.h"
 #include "plan/exact/exact.h"
+#include "plan/pipeline/layers.h"
+#include "plan/pipeline/layers.h"
 #include "plan/search/caps.h"
 #include "plan/search/chains.h"
 #include "plan/search/layer_cut.h"
@@ -214,10 +216,75 @@ sl_status sl_plan_search(const sl_problem *problem, const sl_plan_options *optio
     return status;
 }
 
+/* ---- with a cut of layers ---- */
+
+/* The plan for the cut at hand, then the cut that fits this plan's order better. */
+static sl_status plan_cut(sl_problem *p, const sl_plan_options *options, double seconds, sl_plan *plan) {
+    sl_plan_options shorter = *options;
+    const sl_limit limit = {sl_now() + sl_from_ms(seconds * 1e3), options->stop};
+    sl_time value;
+    shorter.time_limit = seconds / 2;
+    SL_TRY(sl_plan_search(p, &shorter, plan));
+    SL_TRY(sl_cut_refine(p, &plan->order, limit, &value));
+    if (value >= plan->value)
+        return SL_OK;
+    sl_plan better;
+    sl_status status = sl_plan_of_order(p, &plan->order, plan->schedule, &better);
+    if (status == SL_OK) {
+        memcpy(better.why, plan->why, sizeof better.why);
+        sl_plan_free(plan);
+        *plan = better;
+    } else
+        sl_plan_free(&better);
+    return status;
+}
+
+/* The best of the plans for the best cuts, each with its share of the time; then the rest for the best one.
+ */
+static sl_status plan_cuts(sl_problem *p, const sl_plan_options *options, sl_layer_cuts *cuts,
+                           sl_plan *plan) {
+    int best = -1;
+    double share = options->time_limit / 3;
+    for (int i = 0; i <= cuts->count; i++) {
+        int last = i == cuts->count;
+        sl_layer_cut *cut = &cuts->cut[last ? best : i];
+        sl_plan other;
+        sl_cut_take(p, cut);
+        sl_status status = plan_cut(p, options, last ? share : share / cuts->count, &other);
+        if (status != SL_OK && status != SL_ENONE) {
+            sl_plan_free(&other);
+            return status;
+        }
+        if (status == SL_OK) { /* as refined */
+            memcpy(cut->first, p->layers->first, ((size_t)p->stages + 1) * sizeof *cut->first);
+            memcpy(cut->again, p->recompute, (size_t)p->stages);
+        }
+        if (status == SL_OK && (best < 0 || other.value < plan->value)) {
+            sl_plan_free(plan);
+            *plan = other;
+            best = last ? best : i;
+        } else
+            sl_plan_free(&other);
+        if (best < 0 && i == cuts->count - 1)
+            return sl_error(SL_ENONE, "no cut of the layers leaves a schedule within the memory limit");
+    }
+    sl_cut_take(p, &cuts->cut[best]);
+    return SL_OK;
+}
+
 sl_status sl_plan_problem(sl_problem *problem, const sl_plan_options *options, sl_plan *plan) {
     *plan = (sl_plan){0};
-    const sl_limit half = {sl_now() + sl_from_ms(options->time_limit * 500), options->stop};
-    SL_TRY(sl_cut_choose(problem, half));
-    SL_TRY(sl_plan_search(problem, options, plan));
+    if (!problem->layers || problem->layers->letter) {
+        SL_TRY(sl_plan_search(problem, options, plan));
+        return sl_plan_prove(problem, plan);
+    }
+    sl_layer_cuts cuts;
+    sl_time begin = sl_now();
+    const sl_limit third = {begin + sl_from_ms(options->time_limit * 1e3 / 3), options->stop};
+    sl_status status = sl_cuts_find(problem, third, &cuts);
+    SL_THEN(status, plan_cuts(problem, options, &cuts, plan));
+    sl_cuts_free(&cuts);
+    SL_TRY(status);
+    plan->solve = sl_now() - begin;
     return sl_plan_prove(problem, plan);
 }
