@@ -29,6 +29,7 @@ PAGES = {
     "watch.md": ("Watching unchanged programs", "Each section names the command that wrote it.", ["The culprit", "Hangs"]),
     "probe.md": ("The cost of watching: all tables", "Each section names the command that wrote it.",
                  ["A call", "A test that completes nothing", "A call over Gloo", "Real programs"]),
+    "choose.md": ("Choosing an arrangement", "Each section names the command that wrote it.", ["Predicted and measured"]),
     "soak.md": ("Hours of running", "The section names the command that wrote it.", ["Hours of running"]),
     "adapting.md": ("Adapting",
                     "Each section names the command that wrote it and states if it is measured or simulated.",

@@ -34,6 +34,7 @@ typedef struct sl_command {
     X(detect)                                                                                                \
     X(watch)                                                                                                 \
     X(validate)                                                                                              \
+    X(choose)                                                                                                \
     X(topology)                                                                                              \
     X(campaign)                                                                                              \
     X(report)                                                                                                \

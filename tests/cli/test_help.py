@@ -204,9 +204,9 @@ def test_bash_completes_keys_of_files():
             table = tables.setdefault(line[4:], [])
         elif line.startswith("| `"):
             table.append(re.match(r"\| `([^`]*)`", line)[1].replace("[]", ".0"))
-    for name, kinds in (("problem", ["problem"]), ("run", ["run"]), ("cluster", ["cluster"]), ("campaign", ["campaign", "problem"])):
+    for name, kinds in (("problem", ["problem"]), ("run", ["run"]), ("cluster", ["cluster"]), ("campaign", ["campaign", "problem"]), ("model", ["model"])):
         keys[name] = [key for kind in kinds for key in tables[f"Keys of a {kind} file"]]
-    taking = {"plan": "problem", "simulate": "problem", "check": "problem", "compare": "problem", "balance": "problem", "draw": "problem", "train": "run", "topology": "cluster", "campaign": "campaign"}
+    taking = {"plan": "problem", "simulate": "problem", "check": "problem", "compare": "problem", "balance": "problem", "draw": "problem", "train": "run", "topology": "cluster", "campaign": "campaign", "choose": "model"}
     for name in names:
         expect(("set" in options_of(helps[name])) == (name in taking), f"{name}: the table of its keys is known where it takes --set")
     for name, kind in taking.items():

@@ -11,7 +11,7 @@ ROWS = [
     ["base"], ["plan/pipeline"], ["plan/lower"], ["plan/timing"], ["plan/family"], ["plan/bound"],
     ["plan/exact"], ["plan/search"], ["plan/export"], ["plan/draw"], ["notice/record"], ["plan/trace"], ["plan/explain"],
     ["notice/detect"], ["notice/gate"],
-    ["adapt/balance", "adapt/topology"], ["adapt/model"], ["adapt/ladder"], ["adapt/orchestrator"], ["adapt/campaign"], ["library"], ["run/conduit"], ["run/rail"], ["run/transport"], ["run/device"], ["run/device/cuda"], ["run/collective"], ["run/model"], ["run/checkpoint"], ["run/engine"],
+    ["adapt/balance", "adapt/topology"], ["adapt/model"], ["adapt/ladder"], ["adapt/orchestrator"], ["adapt/campaign"], ["choose/model"], ["choose/search"], ["library"], ["run/conduit"], ["run/rail"], ["run/transport"], ["run/device"], ["run/device/cuda"], ["run/collective"], ["run/model"], ["run/checkpoint"], ["run/engine"],
     ["run/file"], ["run/binding"], ["run/journal"], ["run/saving"], ["run/arrange"], ["run/train"], ["notice/probe"], ["notice/plugin"], ["launch"], ["carry"], ["notice/store"], ["notice/gpu"], ["notice/validate"], ["notice/round"], ["notice/message"], ["notice/hang"], ["notice/agent", "notice/control"], ["http"], ["notice/watch"], ["folder"], ["report"], ["dashboard"], ["doctor"], ["cli", "worker", "delegate", "solver"],
 ]
 LEVEL = {folder: level for level, row in enumerate(ROWS) for folder in row}

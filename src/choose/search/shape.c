@@ -1,0 +1,158 @@
+#include "choose/search/shape.h"
+#include "base/memory.h"
+
+#include <string.h>
+
+#define MAX_CHUNKS 8
+#define MAX_SIZE 64 /* sequences of a microbatch */
+
+const char *const sl_neighbors_names[] = {"replicas", "stages", NULL};
+const char *const sl_recompute_names[] = {"none", "attention", "all", NULL};
+
+int sl_shape_devices(const sl_shape *s) {
+    return s->division.tensor * s->division.context * s->data * s->pipeline;
+}
+
+typedef struct shape_list {
+    const sl_model_work *model;
+    const sl_devices *devices;
+    const sl_shape_fixed *fixed;
+    sl_shape *shape;
+    size_t count, capacity;
+    char why[256]; /* why the last one was not possible */
+} shape_list;
+
+static int is_wanted(int fixed, int value) {
+    return fixed <= 0 || fixed == value;
+}
+
+static int is_chosen(int fixed, int value) {
+    return fixed < 0 || fixed == value;
+}
+
+static sl_status add(shape_list *l, const sl_shape *shape) {
+    SL_TRY(sl_grow(&l->shape, &l->capacity, l->count + 1, sizeof *l->shape));
+    l->shape[l->count++] = *shape;
+    return SL_OK;
+}
+
+/* ZeRO, recomputation and positions of a shape with sizes. */
+static sl_status add_kinds(shape_list *l, sl_shape *s) {
+    const sl_shape_fixed *f = l->fixed;
+    int measured = l->model->kind[l->model->layer[0].kind].kind == SL_LAYER_MEASURED;
+    for (s->zero = 0; s->zero <= 3; s->zero++)
+        for (int recompute = SL_KEEP_ALL; recompute <= SL_RECOMPUTE_ATTENTION; recompute++)
+            for (s->again = 0; s->again < 2; s->again++)
+                for (s->neighbors = 0; s->neighbors < SL_NEIGHBORS; s->neighbors++) {
+                    s->division.recompute = (sl_recompute)recompute;
+                    if (!is_chosen(f->zero, s->zero) || !is_chosen(f->again, s->again) ||
+                        !is_chosen(f->neighbors, (int)s->neighbors) || !is_chosen(f->recompute, recompute))
+                        continue;
+                    if ((s->zero > 0 && s->data == 1) ||
+                        (s->zero >= 2 && s->pipeline > 1 && f->zero != s->zero))
+                        continue; /* every microbatch would wait for weights or gradients of all its stages */
+                    if (recompute && (measured || l->model->flash || s->again))
+                        continue; /* nothing to gain, or part of `again` */
+                    if (s->neighbors && (s->data == 1 || s->pipeline == 1))
+                        continue; /* the same positions */
+                    SL_TRY(add(l, s));
+                }
+    return SL_OK;
+}
+
+static sl_status add_placements(shape_list *l, sl_shape *s) {
+    const sl_shape_fixed *f = l->fixed;
+    for (s->chunks = 1; s->chunks <= MAX_CHUNKS; s->chunks *= 2)
+        for (int placement = SL_LINEAR; placement <= SL_WAVE; placement++) {
+            s->placement = (sl_placement)placement;
+            if ((s->chunks == 1) != (placement == SL_LINEAR) || (placement == SL_WAVE && s->chunks > 2))
+                continue;
+            if (s->pipeline == 1 && s->chunks > 1)
+                continue;
+            if (!is_wanted(f->chunks, s->chunks) || !is_chosen(f->placement, placement) ||
+                s->pipeline * s->chunks > l->model->layers ||
+                (int64_t)s->pipeline * s->chunks * s->microbatches * 3 > SL_MAX_OPS)
+                continue;
+            SL_TRY(add_kinds(l, s));
+        }
+    return SL_OK;
+}
+
+/* Sizes of a microbatch that divide a replica's sequences. */
+static sl_status add_sizes(shape_list *l, sl_shape *s) {
+    const sl_shape_fixed *f = l->fixed;
+    if (l->model->sequences % s->data)
+        return SL_OK;
+    long long mine = l->model->sequences / s->data;
+    for (int size = 1; size <= mine && (size <= MAX_SIZE || f->size == size); size++) {
+        if (mine % size || !is_wanted(f->size, size) || mine / size > SL_MAX_MICROBATCHES ||
+            (f->size <= 0 && (size & (size - 1)) && size != mine))
+            continue;
+        s->division.size = size;
+        s->microbatches = (int)(mine / size);
+        sl_status status = sl_division_check(l->model, &s->division);
+        if (status == SL_EINVAL)
+            snprintf(l->why, sizeof l->why, "%s", sl_error_text());
+        else
+            SL_TRY(status == SL_OK ? add_placements(l, s) : status);
+    }
+    return SL_OK;
+}
+
+static sl_status add_experts(shape_list *l, sl_shape *s) {
+    int experts = 0;
+    for (int kind = 0; kind < l->model->kinds; kind++)
+        experts = l->model->kind[kind].experts > experts ? l->model->kind[kind].experts : experts;
+    for (int expert = 1; expert == 1 || expert <= experts; expert++) {
+        if (!is_wanted(l->fixed->expert, expert) || (expert > 1 && experts % expert) ||
+            (s->data * s->division.context) % expert)
+            continue;
+        s->division.expert = expert;
+        SL_TRY(add_sizes(l, s));
+    }
+    return SL_OK;
+}
+
+/* Tensor ranks stay within a host unless they are given; so do context ranks, beyond a size. */
+static int is_local(const sl_devices *d, int ranks) {
+    int each = d->count / d->hosts;
+    return ranks <= each || d->hosts == 1;
+}
+
+sl_status sl_shapes_list(const sl_model_work *model, const sl_devices *devices, const sl_shape_fixed *fixed,
+                         sl_shape **shape, size_t *count) {
+    shape_list l = {.model = model, .devices = devices, .fixed = fixed};
+    sl_status status = SL_OK;
+    for (int tensor = 1; tensor <= devices->count && status == SL_OK; tensor++) {
+        if (devices->count % tensor || !is_wanted(fixed->tensor, tensor) ||
+            (fixed->tensor <= 0 && !is_local(devices, tensor)))
+            continue;
+        for (int context = 1; context <= devices->count / tensor && status == SL_OK; context *= 2) {
+            if (devices->count / tensor % context || !is_wanted(fixed->context, context) ||
+                (fixed->context <= 0 && context > 1 && model->context / context < 4096))
+                continue; /* short sequences gain nothing from being cut */
+            int rest = devices->count / tensor / context;
+            for (int pipeline = 1; pipeline <= rest && status == SL_OK; pipeline++) {
+                sl_shape s = {
+                    .division = {.tensor = tensor, .context = context, .sequence_parallel = tensor > 1},
+                    .pipeline = pipeline,
+                    .data = rest / pipeline};
+                if (rest % pipeline || !is_wanted(fixed->pipeline, pipeline) ||
+                    !is_wanted(fixed->data, s.data) || pipeline > model->layers || pipeline > SL_MAX_RANKS)
+                    continue;
+                status = add_experts(&l, &s);
+            }
+        }
+    }
+    if (status == SL_OK && l.count == 0)
+        status = sl_error(SL_ENONE, "no shape divides %lld sequences of %d layers over %d devices%s%s",
+                          model->sequences, model->layers, devices->count, l.why[0] ? "; the last one: " : "",
+                          l.why);
+    if (status != SL_OK)
+        sl_free(l.shape);
+    else {
+        *shape = l.shape;
+        *count = l.count;
+    }
+    return status;
+}

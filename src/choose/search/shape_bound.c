@@ -1,0 +1,122 @@
+/* What a layer keeps of a microbatch stays at least until the later layers have run forwards and backwards.
+ * So bytes times time is bounded from below, for all ranks together and for each, and with it the time.
+ *
+ * Every cut of a linear placement is covered: a rank with layers b .. e - 1 cannot begin before the forwards
+ * of the layers before, on the fastest rank; after its last I come their backwards, while its W may be left
+ * for the end. Other placements: the work of all layers, shared out by speed, and the way of one microbatch
+ * there and back. */
+#include "base/memory.h"
+#include "choose/search/shape.h"
+#include "plan/pipeline/layers.h"
+
+#include <math.h>
+
+typedef struct bound_sums {
+    double *work, *forward, *back; /* [layers + 1] of the layers before, ns: F, I and W; F; I */
+    double *gather, *reduce;       /* ns */
+    double *weights, *needed;      /* bytes; of one microbatch */
+    double *stays;                 /* bytes times ns that these stay at least */
+} bound_sums;
+
+static double least_kept(const sl_layers *l, size_t layer) {
+    return l->recompute ? fmin(l->input[layer], l->delta[SL_F][layer]) : l->delta[SL_F][layer];
+}
+
+static sl_status add_up(const sl_problem *p, bound_sums *b) {
+    const sl_layers *l = p->layers;
+    size_t n = (size_t)l->count + 1;
+    double *all;
+    SL_TRY(sl_alloc(&all, 8 * n, sizeof *all));
+    *b = (bound_sums){all,         all + n,     all + 2 * n, all + 3 * n,
+                      all + 4 * n, all + 5 * n, all + 6 * n, all + 7 * n};
+    for (size_t i = 0; i + 1 < n; i++) {
+        double split = (double)(l->time[SL_I][i] + l->time[SL_W][i]), full = (double)l->time[SL_B][i];
+        b->work[i + 1] = b->work[i] + (double)l->time[SL_F][i] + fmin(split, full);
+        b->forward[i + 1] = b->forward[i] + (double)l->time[SL_F][i];
+        b->back[i + 1] = b->back[i] + (double)l->time[SL_I][i];
+        b->gather[i + 1] = b->gather[i] + (double)l->gather[i];
+        b->reduce[i + 1] = b->reduce[i] + (double)l->reduce[i];
+        b->weights[i + 1] = b->weights[i] + l->weights[i];
+        b->needed[i + 1] = b->needed[i] + least_kept(l, i);
+    }
+    double fastest = 0, way = b->forward[n - 1] + b->back[n - 1];
+    for (int rank = 0; rank < p->ranks; rank++)
+        fastest = fmax(fastest, l->speed[rank]);
+    for (size_t i = 0; i + 1 < n; i++)
+        b->stays[i + 1] = b->stays[i] + least_kept(l, i) * (way - b->forward[i] - b->back[i]) / fastest;
+    return SL_OK;
+}
+
+/* A rank of a linear placement with layers first .. end - 1; INFINITY: not within its memory. */
+static double rank_ns(const sl_problem *p, const bound_sums *b, int rank, int first, int end, double fastest,
+                      double hops) {
+    const sl_layers *l = p->layers;
+    double needed = b->weights[end] - b->weights[first] + b->needed[end] - b->needed[first];
+    if (l->memory && needed > l->memory[rank] * (1 + 1e-9))
+        return INFINITY;
+    double head = fmax(b->forward[first] / fastest + hops, b->gather[end] - b->gather[first]),
+           tail = b->back[first] / fastest + hops, each = p->microbatches / l->speed[rank],
+           to_last_i = b->forward[end] - b->forward[first] + b->back[end] - b->back[first],
+           all = b->work[end] - b->work[first];
+    double time = head + fmax(each * to_last_i + tail, each * all + b->reduce[end] - b->reduce[first]);
+    if (!l->memory)
+        return time;
+    double room = l->memory[rank] - (b->weights[end] - b->weights[first]);
+    return fmax(time, p->microbatches * (b->stays[end] - b->stays[first]) / room);
+}
+
+/* The least over cuts of the largest rank_ns: least[e] for the ranks so far with e layers. */
+static sl_status best_cut(const sl_problem *p, const bound_sums *b, double fastest, double *best) {
+    int n = p->layers->count;
+    double *least, *next, hops = 0;
+    SL_TRY(sl_alloc(&least, 2 * ((size_t)n + 1), sizeof *least));
+    next = least + n + 1;
+    for (int e = 0; e <= n; e++)
+        least[e] = e == 0 ? 0 : INFINITY;
+    for (int rank = 0; rank < p->ranks; rank++) {
+        for (int e = 0; e <= n; e++) {
+            next[e] = INFINITY;
+            for (int first = e - 1; first >= rank; first--) {
+                double mine = rank_ns(p, b, rank, first, e, fastest, hops);
+                next[e] = fmin(next[e], fmax(mine, least[first]));
+                if (p->microbatches * (b->work[e] - b->work[first]) / p->layers->speed[rank] > next[e])
+                    break; /* more layers take longer still */
+            }
+        }
+        for (int e = 0; e <= n; e++)
+            least[e] = next[e];
+        if (rank + 1 < p->ranks) {
+            const sl_link *link = &p->link[rank * p->ranks + rank + 1];
+            hops += (double)(link->latency + link->transfer);
+        }
+    }
+    *best = least[n];
+    sl_free(least);
+    return SL_OK;
+}
+
+sl_status sl_shape_bound_of(const sl_problem *p, const sl_shape_parts *parts, sl_shape_bound *bound) {
+    const sl_layers *l = p->layers;
+    bound_sums b;
+    int n = l->count;
+    double speeds = 0, fastest = 0, room = 0, best = 0;
+    SL_TRY(add_up(p, &b));
+    for (int rank = 0; rank < p->ranks; rank++) {
+        speeds += l->speed[rank];
+        fastest = fmax(fastest, l->speed[rank]);
+        room += l->memory ? l->memory[rank] : INFINITY;
+    }
+    sl_status status = SL_OK;
+    double shared = p->microbatches * b.work[n] / speeds, way = (b.forward[n] + b.back[n]) / fastest;
+    if (p->placement == SL_LINEAR)
+        status = best_cut(p, &b, fastest, &best);
+    else if (b.weights[n] > room)
+        best = INFINITY;
+    if (room < INFINITY && room > b.weights[n])
+        best = fmax(best, p->microbatches * b.stays[n] / (room - b.weights[n]));
+    best = fmax(best, fmax(shared, way)) + parts->update * 1e9;
+    bound->time = best < 9e18 ? (sl_time)(best * (1 - 1e-9)) : SL_TIME_NEVER;
+    bound->memory = b.weights[n] / p->ranks;
+    sl_free(b.work);
+    return status;
+}

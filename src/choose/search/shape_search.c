@@ -1,0 +1,459 @@
+#include "choose/search/shape_search.h"
+#include "base/memory.h"
+#include "choose/search/positions.h"
+#include "plan/pipeline/layers.h"
+#include "plan/search/layer_cut.h"
+#include "plan/search/replan.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_THREADS 8
+#define ROUNDS 3 /* of microbatches per rank in an estimate */
+/* Shares of the time, after which each step ends. */
+#define ESTIMATING 0.4
+#define PLANNING 0.7
+#define RESTING 0.85
+#define CLOSE 1.02   /* estimates of shapes that are searched, times the least */
+#define SMALLER 0.97 /* memory of shapes that need less, times the smallest */
+#define FRONT 64     /* choices kept while searching */
+
+/* A shape on its way. */
+typedef struct candidate {
+    sl_shape shape;
+    sl_shape_bound bound;
+    double guess;    /* ns: the order in which shapes are estimated */
+    double estimate; /* ns of an iteration; INFINITY: not estimated, or nothing fits */
+    double memory;   /* bytes, estimated */
+    int planned;
+} candidate;
+
+typedef struct shape_search {
+    const sl_model_work *model;
+    const sl_devices *devices;
+    const sl_choose_options *options;
+    sl_position_table positions;
+    candidate *candidate; /* by guess */
+    size_t candidates;
+    sl_time begin;
+    sl_choices *found;
+    /* shared by threads */
+    pthread_mutex_t lock; /* for what follows, and `found` */
+    size_t next;
+    sl_status status;
+    char error[512];
+    double best; /* ns: the shortest planned */
+} shape_search;
+
+sl_shape_fixed sl_shape_free(void) {
+    return (sl_shape_fixed){.placement = -1, .zero = -1, .again = -1, .neighbors = -1, .recompute = -1};
+}
+
+static sl_limit until(const shape_search *s, double share) {
+    return (sl_limit){s->begin + sl_from_ms(share * s->options->time_limit * 1e3), s->options->stop};
+}
+
+static int is_over(const shape_search *s, double share) {
+    const sl_limit limit = until(s, share);
+    return sl_limit_is_over(&limit);
+}
+
+static sl_status problem_of(shape_search *s, const sl_shape *shape, int microbatches, sl_problem *p,
+                            sl_shape_parts *parts) {
+    const sl_positions *positions;
+    *p = (sl_problem){0};
+    SL_TRY(sl_positions_of(&s->positions, shape, &positions));
+    return sl_shape_problem(s->model, s->devices, positions, shape, microbatches, p, parts);
+}
+
+/* What an iteration takes besides its makespan, which begins with the first F: the gather before it, and the
+ * update at the end. */
+static double besides_ns(const sl_problem *p, const sl_shape_parts *parts) {
+    return (double)p->gather[0] + parts->update * 1e9;
+}
+
+/* ---- bounds ---- */
+
+static int by_guess(const void *a, const void *b) {
+    const candidate *x = a, *y = b;
+    return x->guess < y->guess ? -1 : x->guess > y->guess;
+}
+
+/* What a plan may take, to begin with the most promising: 1F1B fills and drains through all ranks, and with
+ * less memory than one microbatch per rank, ranks wait. Never below the bound. */
+static double guess(const sl_problem *p, const sl_shape *shape, const sl_shape_bound *bound) {
+    const sl_layers *l = p->layers;
+    double work = 0, kept = 0, weights = 0, room = 0;
+    for (int layer = 0; layer < l->count; layer++) {
+        work += (double)(l->time[SL_F][layer] + l->time[SL_B][layer]);
+        kept += shape->again ? l->input[layer] : l->delta[SL_F][layer];
+        weights += l->weights[layer];
+    }
+    for (int rank = 0; rank < p->ranks && l->memory; rank++)
+        room += l->memory[rank];
+    double rank_work = work / p->ranks, fill = (p->ranks - 1) * rank_work / shape->chunks,
+           needed = fmin(p->microbatches, p->ranks), has = l->memory ? (room - weights) / kept : INFINITY,
+           again = shape->again ? 1.3 : 1;
+    return fmax((double)bound->time, (p->microbatches * rank_work * again * fmax(1, needed / has)) + fill);
+}
+
+static sl_status bound_all(shape_search *s) {
+    size_t kept = 0;
+    for (size_t i = 0; i < s->candidates; i++) {
+        candidate *c = &s->candidate[i];
+        sl_problem p;
+        sl_shape_parts parts;
+        if (i > 0 && is_over(s, 1))
+            break;
+        sl_status status = problem_of(s, &c->shape, c->shape.microbatches, &p, &parts);
+        SL_THEN(status, sl_shape_bound_of(&p, &parts, &c->bound));
+        if (status == SL_OK)
+            c->guess = guess(&p, &c->shape, &c->bound);
+        sl_problem_free(&p);
+        if (status != SL_OK && status != SL_EINVAL)
+            return status;
+        c->estimate = INFINITY;
+        if (status == SL_OK && c->bound.time < SL_TIME_NEVER)
+            s->candidate[kept++] = *c;
+    }
+    s->found->dismissed += (long long)(s->candidates - kept);
+    s->candidates = kept;
+    qsort(s->candidate, kept, sizeof *s->candidate, by_guess);
+    return kept ? SL_OK : sl_error(SL_ENONE, "no shape of the model fits into the memory of the devices");
+}
+
+/* ---- estimates ---- */
+
+static double largest_memory(const sl_problem *p, const sl_plan *plan) {
+    double most = 0;
+    for (int rank = 0; rank < p->ranks; rank++)
+        most = fmax(most, plan->peak_memory[rank]);
+    return most;
+}
+
+/* Work of the busiest rank for a microbatch. */
+static double busiest(const sl_problem *p) {
+    double most = 0;
+    for (int rank = 0; rank < p->ranks; rank++) {
+        double work = 0;
+        for (int stage = 0; stage < p->stages; stage++)
+            if (sl_problem_rank(p, stage) == rank)
+                work +=
+                    (double)(p->time[SL_F][stage] +
+                             sl_sooner(p->time[SL_B][stage], p->time[SL_I][stage] + p->time[SL_W][stage]));
+        most = fmax(most, work);
+    }
+    return most;
+}
+
+static int few_microbatches(const sl_shape *shape) {
+    int few = ROUNDS * shape->pipeline;
+    return shape->microbatches < few ? shape->microbatches : few;
+}
+
+/* A plan for few microbatches, by families only; each further one takes the busiest rank's work. */
+static sl_status estimate(shape_search *s, candidate *c) {
+    sl_problem p;
+    sl_shape_parts parts;
+    sl_plan plan = {0};
+    int few = few_microbatches(&c->shape);
+    sl_status status = problem_of(s, &c->shape, few, &p, &parts);
+    SL_THEN(status, sl_cut_balance(&p));
+    SL_THEN(status, sl_replan(&p, &(sl_replan_options){.schedule = "auto"}, &plan));
+    if (status == SL_OK) {
+        c->estimate =
+            (double)plan.value + (c->shape.microbatches - few) * busiest(&p) + besides_ns(&p, &parts);
+        c->memory = largest_memory(&p, &plan);
+    }
+    sl_plan_free(&plan);
+    sl_problem_free(&p);
+    return status == SL_ENONE ? SL_OK : status;
+}
+
+/* ---- plans ---- */
+
+static void free_choice(sl_choice *c) {
+    sl_plan_free(&c->plan);
+    sl_problem_free(&c->problem);
+}
+
+/* The complete plan of a shape, in `seconds`. */
+static sl_status plan_shape(shape_search *s, const candidate *c, double seconds, int threads,
+                            sl_choice *made) {
+    const sl_plan_options options = {.schedule = "auto",
+                                     .time_limit = seconds,
+                                     .seed = s->options->seed,
+                                     .threads = threads,
+                                     .stop = s->options->stop};
+    *made = (sl_choice){.shape = c->shape};
+    SL_TRY(problem_of(s, &c->shape, c->shape.microbatches, &made->problem, &made->parts));
+    SL_TRY(sl_plan_problem(&made->problem, &options, &made->plan));
+    made->time = made->plan.value + (sl_time)besides_ns(&made->problem, &made->parts);
+    made->bound = sl_later(c->bound.time, made->plan.bound + sl_from_ms(made->parts.update * 1e3));
+    made->memory = largest_memory(&made->problem, &made->plan);
+    made->tokens_per_s = (double)s->model->sequences * s->model->context / ((double)made->time / 1e9);
+    return SL_OK;
+}
+
+static int is_same_shape(const sl_shape *a, const sl_shape *b) {
+    return memcmp(&a->division, &b->division, sizeof a->division) == 0 && a->data == b->data &&
+           a->pipeline == b->pipeline && a->chunks == b->chunks && a->placement == b->placement &&
+           a->zero == b->zero && a->again == b->again && a->neighbors == b->neighbors;
+}
+
+/* Takes ownership: onto the front, unless another choice is at least as short and small. */
+static sl_status add_choice(shape_search *s, sl_choice *made) {
+    sl_choices *f = s->found;
+    f->planned++;
+    int kept = 0, dominated = 0;
+    for (int i = 0; i < f->count; i++)
+        dominated |= f->choice[i].time <= made->time && f->choice[i].memory <= made->memory &&
+                     !is_same_shape(&f->choice[i].shape, &made->shape);
+    for (int i = 0; i < f->count; i++) {
+        sl_choice *other = &f->choice[i];
+        int same = is_same_shape(&other->shape, &made->shape);
+        if (same && other->time <= made->time)
+            dominated = 1;
+        if (!dominated && (same || (made->time <= other->time && made->memory <= other->memory)))
+            free_choice(other);
+        else
+            f->choice[kept++] = *other;
+    }
+    f->count = kept;
+    if (dominated || f->count == FRONT) {
+        free_choice(made);
+        return SL_OK;
+    }
+    int at = f->count;
+    while (at > 0 && f->choice[at - 1].time > made->time) {
+        f->choice[at] = f->choice[at - 1];
+        at--;
+    }
+    f->choice[at] = *made;
+    f->count++;
+    s->best = fmin(s->best, (double)made->time);
+    return SL_OK;
+}
+
+static sl_status plan_candidate(shape_search *s, candidate *c, double seconds, int threads) {
+    sl_choice made;
+    c->planned = 1;
+    sl_status status = plan_shape(s, c, seconds, threads, &made);
+    if (status != SL_OK) {
+        free_choice(&made);
+        return status == SL_ENONE ? SL_OK : status;
+    }
+    pthread_mutex_lock(&s->lock);
+    status = add_choice(s, &made);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+/* Whether some planned choice is at least as short and small as this shape can be. With the lock. */
+static int is_dominated(const shape_search *s, const candidate *c) {
+    for (int i = 0; i < s->found->count; i++)
+        if (s->found->choice[i].time <= c->bound.time && s->found->choice[i].memory <= c->bound.memory)
+            return 1;
+    return 0;
+}
+
+static void *estimate_some(void *object) {
+    shape_search *s = object;
+    sl_status status = SL_OK;
+    while (status == SL_OK && !is_over(s, ESTIMATING)) {
+        pthread_mutex_lock(&s->lock);
+        candidate *c = s->next < s->candidates && s->status == SL_OK ? &s->candidate[s->next++] : NULL;
+        int dominated = c && is_dominated(s, c);
+        s->found->dismissed += dominated;
+        s->found->estimated += c && !dominated;
+        double best = s->best;
+        pthread_mutex_unlock(&s->lock);
+        if (!c)
+            break;
+        if (dominated)
+            continue;
+        status = estimate(s, c);
+        if (status == SL_OK && c->estimate < best)
+            status = plan_candidate(s, c, 0, 1);
+    }
+    if (status != SL_OK) {
+        pthread_mutex_lock(&s->lock);
+        s->status = status;
+        snprintf(s->error, sizeof s->error, "%s", sl_error_text());
+        pthread_mutex_unlock(&s->lock);
+    }
+    return NULL;
+}
+
+static int thread_count(const sl_choose_options *options) {
+    long count = options->threads > 0 ? options->threads : sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
+}
+
+static sl_status estimate_all(shape_search *s) {
+    pthread_t thread[MAX_THREADS];
+    int started = 0, count = thread_count(s->options);
+    while (started + 1 < count && pthread_create(&thread[started], NULL, estimate_some, s) == 0)
+        started++;
+    estimate_some(s);
+    for (int i = 0; i < started; i++)
+        pthread_join(thread[i], NULL);
+    return s->status == SL_OK ? SL_OK : sl_error(s->status, "%s", s->error);
+}
+
+/* ---- the front ---- */
+
+static int by_estimate(const void *a, const void *b) {
+    const candidate *x = *(candidate *const *)a, *y = *(candidate *const *)b;
+    return x->estimate < y->estimate ? -1 : x->estimate > y->estimate;
+}
+
+/* The estimated shapes, the shortest first: *front[*count], free with sl_free. */
+static sl_status sort_estimated(const shape_search *s, candidate ***front, size_t *count) {
+    *count = 0;
+    SL_TRY(sl_alloc(front, s->candidates, sizeof **front));
+    for (size_t i = 0; i < s->candidates; i++)
+        if (s->candidate[i].estimate < INFINITY)
+            (*front)[(*count)++] = &s->candidate[i];
+    qsort(*front, *count, sizeof **front, by_estimate);
+    return SL_OK;
+}
+
+/* Seconds until a share of the time is over. */
+static double left(const shape_search *s, double share) {
+    return fmax(0, sl_to_ms(s->begin + sl_from_ms(share * s->options->time_limit * 1e3) - sl_now()) / 1e3);
+}
+
+/* A search for each of the shortest, and a quick plan for those that need less memory than all shorter ones.
+ */
+static sl_status plan_front(shape_search *s, candidate *const *front, size_t count) {
+    double smallest = INFINITY;
+    size_t most = (size_t)s->options->most;
+    sl_status status = SL_OK;
+    for (size_t i = 0; i < count && status == SL_OK && !(i && is_over(s, PLANNING)); i++) {
+        int close = i < most && front[i]->estimate <= CLOSE * front[0]->estimate;
+        if (!close && (front[i]->memory >= SMALLER * smallest || front[i]->planned))
+            continue;
+        smallest = fmin(smallest, front[i]->memory);
+        status = plan_candidate(s, front[i], close ? left(s, PLANNING) / (double)(most - i + 1) : 0,
+                                s->options->threads);
+    }
+    return status;
+}
+
+/* What was not planned yet and may still be shorter than the best, while there is time; an estimate may be
+ * wrong. */
+static sl_status plan_rest(shape_search *s, candidate *const *front, size_t count) {
+    sl_status status = SL_OK;
+    for (size_t i = 0; i < count && status == SL_OK && !is_over(s, RESTING); i++)
+        if (!front[i]->planned && (double)front[i]->bound.time < s->best)
+            status = plan_candidate(s, front[i], left(s, RESTING) / (double)(count - i), s->options->threads);
+    return status;
+}
+
+/* The rest of the time for the shortest. */
+static sl_status search_best(shape_search *s) {
+    const sl_choice *best = &s->found->choice[0];
+    if (best->time <= best->bound)
+        return SL_OK;
+    for (size_t i = 0; i < s->candidates; i++)
+        if (is_same_shape(&s->candidate[i].shape, &best->shape))
+            return plan_candidate(s, &s->candidate[i], left(s, 1), s->options->threads);
+    return SL_OK;
+}
+
+static sl_status plan_estimated(shape_search *s) {
+    candidate **front;
+    size_t count;
+    SL_TRY(sort_estimated(s, &front, &count));
+    sl_status status = plan_front(s, front, count);
+    SL_THEN(status, plan_rest(s, front, count));
+    sl_free(front);
+    SL_TRY(status);
+    return s->found->count
+               ? search_best(s)
+               : sl_error(SL_ENONE, "no shape of the model has a schedule that fits into the memory of "
+                                    "the devices");
+}
+
+/* The searched space has a bound: the least of all shapes, where planning may have raised it. */
+static void bound_space(shape_search *s) {
+    sl_choices *f = s->found;
+    f->bound = SL_TIME_NEVER;
+    for (size_t i = 0; i < s->candidates; i++) {
+        sl_time mine = s->candidate[i].bound.time;
+        for (int k = 0; k < f->count; k++)
+            if (is_same_shape(&f->choice[k].shape, &s->candidate[i].shape))
+                mine = sl_later(mine, f->choice[k].bound);
+        f->bound = sl_sooner(f->bound, mine);
+    }
+    if (f->count)
+        f->bound = sl_sooner(f->bound, f->choice[0].time);
+}
+
+/* The shortest of all, then a selection of the rest. */
+static void shorten(sl_choices *f, int most) {
+    while (f->count > most) { /* drops the one that adds least: the closest to its neighbor in time */
+        int least = f->count - 1;
+        double closest = INFINITY;
+        for (int i = 1; i < f->count; i++) {
+            double step = (double)f->choice[i].time / (double)f->choice[i - 1].time;
+            if (step < closest) {
+                closest = step;
+                least = i;
+            }
+        }
+        free_choice(&f->choice[least]);
+        memmove(&f->choice[least], &f->choice[least + 1], (size_t)(f->count - 1 - least) * sizeof *f->choice);
+        f->count--;
+    }
+}
+
+static sl_status search(shape_search *s) {
+    sl_shape *shape;
+    size_t count;
+    SL_TRY(sl_alloc(&s->found->choice, FRONT, sizeof *s->found->choice));
+    SL_TRY(sl_shapes_list(s->model, s->devices, &s->options->fixed, &shape, &count));
+    s->found->shapes = (long long)count;
+    sl_status status = sl_alloc(&s->candidate, count, sizeof *s->candidate);
+    for (size_t i = 0; i < count && status == SL_OK; i++)
+        s->candidate[i].shape = shape[i];
+    s->candidates = status == SL_OK ? count : 0;
+    sl_free(shape);
+    SL_TRY(status);
+    SL_TRY(bound_all(s));
+    SL_TRY(estimate_all(s));
+    SL_TRY(plan_estimated(s));
+    bound_space(s);
+    shorten(s->found, s->options->most);
+    return SL_OK;
+}
+
+sl_status sl_choose(const sl_model_work *model, const sl_devices *devices, const sl_choose_options *options,
+                    sl_choices *choices) {
+    shape_search s = {.model = model,
+                      .devices = devices,
+                      .options = options,
+                      .positions = {.devices = devices},
+                      .begin = sl_now(),
+                      .found = choices,
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .best = INFINITY};
+    *choices = (sl_choices){0};
+    sl_status status = search(&s);
+    choices->seconds = sl_to_ms(sl_now() - s.begin) / 1e3;
+    sl_position_table_free(&s.positions);
+    sl_free(s.candidate);
+    pthread_mutex_destroy(&s.lock);
+    return status;
+}
+
+void sl_choices_free(sl_choices *choices) {
+    for (int i = 0; i < choices->count; i++)
+        free_choice(&choices->choice[i]);
+    sl_free(choices->choice);
+    *choices = (sl_choices){0};
+}

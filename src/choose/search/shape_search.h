@@ -1,0 +1,49 @@
+/* The best ways to train a model on a cluster: shapes (shape.h), each with its cut, schedule and positions.
+ *
+ * Branch and bound over shapes: every shape gets a bound, and in the order of bounds a plan for few
+ * microbatches, from which its time is estimated; the most promising are planned in full at once, so that
+ * shapes whose bound is above them are dismissed. What time is left goes to searches for the schedules of the
+ * best. The result is the front of time and memory, and a time that no shape, cut and schedule can beat.
+ *
+ * Estimates only order the work: every time in the result is that of a complete plan by the timing model. */
+#pragma once
+
+#include "choose/search/shape.h"
+#include "plan/search/plan.h"
+
+typedef struct sl_choose_options {
+    sl_shape_fixed fixed;
+    double time_limit; /* s */
+    int most;          /* choices in the result */
+    int threads;       /* 0: one per processor, at most 8 */
+    uint64_t seed;
+    const atomic_int *stop; /* nonzero: the search ends with the best so far; or NULL */
+} sl_choose_options;
+
+typedef struct sl_choice {
+    sl_shape shape;
+    sl_problem problem; /* with its cut */
+    sl_plan plan;
+    sl_shape_parts parts;
+    sl_time time;  /* of an iteration: the plan and the update of weights */
+    sl_time bound; /* of this shape */
+    double memory; /* bytes of the rank that needs most */
+    double tokens_per_s;
+} sl_choice;
+
+typedef struct sl_choices {
+    sl_choice *choice; /* [count] by time; each needs less memory than those before */
+    int count;
+    sl_time bound; /* nothing in the searched space takes less time */
+    long long shapes, dismissed, estimated, planned;
+    double seconds;
+} sl_choices;
+
+/** Any fixed values. */
+sl_shape_fixed sl_shape_free(void);
+
+/** Finds them. SL_ENONE: no shape is possible, or none fits into memory; SL_ENOMEM. Free with
+ * sl_choices_free, also on error. */
+sl_status sl_choose(const sl_model_work *model, const sl_devices *devices, const sl_choose_options *options,
+                    sl_choices *choices);
+void sl_choices_free(sl_choices *choices);

@@ -1,0 +1,384 @@
+/* slackline choose: the best ways to train a model on a cluster. */
+#include "base/memory.h"
+#include "choose/search/shape_search.h"
+#include "cli/choose_others.h"
+#include "cli/command.h"
+#include "cli/plan_request.h"
+
+#include "plan/pipeline/layers.h"
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct choose_request {
+    sl_texts files, fix, set;
+    int form;
+    sl_others_request others;
+    sl_choose_options options;
+    sl_document model_document, cluster_document;
+    sl_model_work model;
+    sl_devices devices;
+    sl_choices found;
+} choose_request;
+
+enum { FORM_TEXT, FORM_JSON, FORM_PROBLEM, FORM_PLAN };
+
+static const sl_value forms[] = {{"text", "a table of the best arrangements"},
+                                 {"json", "the same with all details, one object"},
+                                 {"problem", "the first one as a problem file for plan and simulate"},
+                                 {"plan", "its plan, as plan --format json prints it"},
+                                 {0}};
+
+static const sl_option options[] = {
+    SL_OPTION("fix", TEXTS, choose_request, fix, "NAME=VALUE",
+              "only arrangements with this value: tensor, context, expert, data, pipeline, chunks, size, "
+              "placement, zero, recompute or neighbors"),
+    SL_OPTION("time-limit", REAL, choose_request, options.time_limit, "S", "seconds for the search",
+              .least = 0, .most = 86400, .words = "s", .standard = "10"),
+    SL_OPTION("most", INT, choose_request, options.most, "N", "arrangements that are shown", .least = 1,
+              .most = 32, .standard = "8"),
+    SL_OPTION("threads", INT, choose_request, options.threads, "N",
+              "threads of the search; 0: one per processor", .least = 0, .most = 8, .standard = "0"),
+    SL_OPTION_SEED(choose_request, options.seed, "the searches for schedules"),
+    SL_OPTION("set", TEXTS, choose_request, set, "KEY=VALUE", "change a key of MODEL: batch.sequences=512",
+              .keys = sl_model_work_visit_keys),
+    SL_OPTION_FORM(choose_request, form, forms),
+    SL_OPTION("layers", INT, choose_request, others.options.layers, "N",
+              "with a PROFILE: layers of the model, which may move between its stages", .least = 1,
+              .most = 65536),
+    SL_OPTION("replicas", INT, choose_request, others.options.replicas, "N",
+              "with a PROFILE: replicas of the job", .least = 1, .most = 65536, .standard = "1"),
+    SL_OPTION("order", TEXT, choose_request, others.order_file, "FILE",
+              "with a PROFILE: the running order, from slackline profile --order",
+              .completes = SL_COMPLETES_FILE),
+    SL_OPTION("", TEXTS, choose_request, files, "MODEL CLUSTER", NULL, .completes = SL_COMPLETES_FILE,
+              .required = 1),
+    SL_OPTIONS_END};
+
+/* ---- --fix ---- */
+
+typedef struct fixed_name {
+    const char *name;
+    size_t at;
+    const char *const *values; /* NULL: a whole number */
+    int least;
+} fixed_name;
+
+static const char *const placements[] = {"linear", "loop", "wave", NULL};
+static const char *const zeros[] = {"0", "1", "2", "3", NULL};
+static const char *const recomputes[] = {"none", "attention", "all", NULL};
+
+static const fixed_name names[] = {
+    {"tensor", offsetof(sl_shape_fixed, tensor), NULL, 1},
+    {"context", offsetof(sl_shape_fixed, context), NULL, 1},
+    {"expert", offsetof(sl_shape_fixed, expert), NULL, 1},
+    {"data", offsetof(sl_shape_fixed, data), NULL, 1},
+    {"pipeline", offsetof(sl_shape_fixed, pipeline), NULL, 1},
+    {"chunks", offsetof(sl_shape_fixed, chunks), NULL, 1},
+    {"size", offsetof(sl_shape_fixed, size), NULL, 1},
+    {"placement", offsetof(sl_shape_fixed, placement), placements, 0},
+    {"zero", offsetof(sl_shape_fixed, zero), zeros, 0},
+    {"recompute", offsetof(sl_shape_fixed, recompute), recomputes, 0},
+    {"neighbors", offsetof(sl_shape_fixed, neighbors), sl_neighbors_names, 0},
+};
+
+static sl_status wrong_value(const fixed_name *name, const char *value) {
+    char known[128] = "a whole number from 1";
+    for (int i = 0; name->values && name->values[i]; i++)
+        snprintf(known + (i ? strlen(known) : 0), sizeof known - (i ? strlen(known) : 0), "%s%s",
+                 i ? ", " : "", name->values[i]);
+    return sl_error(SL_EINVAL, "choose: --fix %s takes %s, got '%s'", name->name, known, value);
+}
+
+static sl_status fix_one(const fixed_name *name, const char *value, sl_shape_fixed *fixed) {
+    int *field = (int *)(void *)((char *)fixed + name->at);
+    if (!name->values) {
+        char *end;
+        long number = strtol(value, &end, 10);
+        if (*value == 0 || *end || number < 1 || number > 1000000)
+            return wrong_value(name, value);
+        *field = (int)number;
+        return SL_OK;
+    }
+    for (int i = 0; name->values[i]; i++)
+        if (strcmp(name->values[i], value) == 0) {
+            *field = i;
+            return SL_OK;
+        }
+    return wrong_value(name, value);
+}
+
+static sl_status fix(const sl_texts *asked, sl_shape_fixed *fixed) {
+    *fixed = sl_shape_free();
+    for (int i = 0; i < asked->count; i++) {
+        const char *text = asked->text[i], *value = strchr(text, '=');
+        const fixed_name *name = NULL;
+        for (size_t k = 0; value && k < sizeof names / sizeof *names; k++)
+            if (strlen(names[k].name) == (size_t)(value - text) &&
+                strncmp(names[k].name, text, (size_t)(value - text)) == 0)
+                name = &names[k];
+        if (!name)
+            return sl_error(SL_EINVAL,
+                            "choose: --fix takes tensor, context, expert, data, pipeline, chunks, size, "
+                            "placement, zero, recompute or neighbors, and =VALUE, got '%s'",
+                            text);
+        SL_TRY(fix_one(name, value + 1, fixed));
+    }
+    /* whole layers are recomputed where a stage needs it */
+    fixed->again = fixed->recompute < 0 ? -1 : fixed->recompute == SL_RECOMPUTE_ALL;
+    if (fixed->recompute == SL_RECOMPUTE_ALL)
+        fixed->recompute = SL_KEEP_ALL;
+    return SL_OK;
+}
+
+/* ---- output ---- */
+
+/* Where the time of an iteration goes, s, on average over ranks. */
+typedef struct losses {
+    double computed, recomputed, tensor, context, expert, weights, sums, bubble, update;
+} losses;
+
+/* F that I and B repeat, on average. */
+static double recomputed_s(const sl_choice *c) {
+    const sl_problem *p = &c->problem;
+    double ns = 0;
+    for (int stage = 0; stage < p->stages; stage++)
+        if (p->recompute[stage])
+            ns += (double)p->time[SL_F][stage] * p->microbatches / p->ranks;
+    return ns / 1e9;
+}
+
+static losses losses_of(const sl_choice *c) {
+    const sl_shape_parts *s = &c->parts;
+    losses l = {.computed = s->computed,
+                .recomputed = recomputed_s(c),
+                .tensor = s->sent[SL_WORK_TENSOR],
+                .context = s->sent[SL_WORK_CONTEXT],
+                .expert = s->sent[SL_WORK_EXPERT],
+                .weights = s->weights,
+                .sums = s->summed,
+                .update = s->update};
+    double rest = (double)c->time / 1e9 -
+                  (l.computed + l.recomputed + l.tensor + l.context + l.expert + l.weights + l.update);
+    l.sums = fmax(0, fmin(l.sums, rest)); /* the others run while ranks compute */
+    l.bubble = fmax(0, rest - l.sums);
+    return l;
+}
+
+static json_t *cut_json(const sl_problem *p) {
+    json_t *list = json_array();
+    for (int stage = 0; stage <= p->stages; stage++)
+        json_array_append_new(list, json_integer(p->layers->first[stage]));
+    return list;
+}
+
+static json_t *recompute_json(const sl_problem *p) {
+    json_t *list = json_array();
+    for (int stage = 0; stage < p->stages; stage++)
+        if (p->recompute[stage])
+            json_array_append_new(list, json_integer(stage));
+    return list;
+}
+
+static json_t *memory_json(const sl_choice *c) {
+    json_t *list = json_array();
+    for (int rank = 0; rank < c->problem.ranks; rank++)
+        json_array_append_new(list, json_real(c->plan.peak_memory[rank] / 1e9));
+    return list;
+}
+
+static json_t *choice_json(const sl_choice *c) {
+    const sl_shape *s = &c->shape;
+    const losses l = losses_of(c);
+    return json_pack(
+        "{s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:i,s:i,s:i,s:s,s:o,s:s,s:s,s:o,s:f,s:f,s:f,s:f,s:o,"
+        "s:{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}}",
+        "tensor", s->division.tensor, "context", s->division.context, "expert", s->division.expert, "data",
+        s->data, "pipeline", s->pipeline, "chunks", s->chunks, "placement", sl_placement_name(s->placement),
+        "microbatch_size", s->division.size, "microbatches", s->microbatches, "zero", s->zero, "recompute",
+        sl_recompute_names[s->division.recompute], "recomputed_stages", recompute_json(&c->problem),
+        "positions", sl_neighbors_names[s->neighbors], "schedule", c->plan.schedule, "cut",
+        cut_json(&c->problem), "iteration_ms", sl_to_ms(c->time), "lower_bound_ms", sl_to_ms(c->bound),
+        "tokens_per_s", c->tokens_per_s, "memory_gb", c->memory / 1e9, "memory_gb_by_rank", memory_json(c),
+        "time_ms", "computed", 1e3 * l.computed, "recomputed", 1e3 * l.recomputed, "tensor", 1e3 * l.tensor,
+        "context", 1e3 * l.context, "expert", 1e3 * l.expert, "weights", 1e3 * l.weights, "sums",
+        1e3 * l.sums, "bubble", 1e3 * l.bubble, "update", 1e3 * l.update);
+}
+
+static double gap(const sl_choices *f) {
+    return f->bound > 0 ? (double)(f->choice[0].time - f->bound) / (double)f->bound : 0;
+}
+
+static void print_json(const choose_request *a) {
+    const sl_choices *f = &a->found;
+    json_t *list = json_array();
+    for (int i = 0; i < f->count; i++)
+        json_array_append_new(list, choice_json(&f->choice[i]));
+    json_t *all = json_pack("{s:s,s:s?,s:i,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:f,s:o}", "format",
+                            "slackline-choices-1", "model", a->model.name, "devices", a->devices.count,
+                            "sequences", (json_int_t)a->model.sequences, "lower_bound_ms", sl_to_ms(f->bound),
+                            "gap", gap(f), "shapes", (json_int_t)f->shapes, "dismissed",
+                            (json_int_t)f->dismissed, "estimated", (json_int_t)f->estimated, "planned",
+                            (json_int_t)f->planned, "solve_ms", 1e3 * f->seconds, "arrangements", list);
+    json_dumpf(all, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    printf("\n");
+    json_decref(all);
+}
+
+static void print_row(const sl_choice *c) {
+    const sl_shape *s = &c->shape;
+    const losses l = losses_of(c);
+    double whole = (double)c->time / 1e9;
+    char stages[32], keeps[24] = "all";
+    int again = 0;
+    for (int stage = 0; stage < c->problem.stages; stage++)
+        again += c->problem.recompute[stage];
+    snprintf(stages, sizeof stages, s->chunks == 1 ? "%d" : "%d x %d %s", s->pipeline, s->chunks,
+             sl_placement_name(s->placement));
+    if (again)
+        snprintf(keeps, sizeof keeps, "%d of %d stages", again, c->problem.stages);
+    else
+        snprintf(keeps, sizeof keeps, "%s", s->division.recompute ? "attention" : "-");
+    printf("%10.6g %10.0f %6.1f %6d %7d %6d %4d  %-11s %6d x %-5d %4d  %-15s %-17s %5.1f %5.1f %5.1f %5.1f\n",
+           sl_to_ms(c->time), c->tokens_per_s, c->memory / 1e9, s->division.tensor, s->division.context,
+           s->division.expert, s->data, stages, s->microbatches, s->division.size, s->zero, keeps,
+           c->plan.schedule, 100 * l.bubble / whole, 100 * (l.tensor + l.context + l.expert) / whole,
+           100 * (l.sums + l.weights + l.update) / whole, 100 * l.recomputed / whole);
+}
+
+static void print_cut(const sl_choice *c) {
+    const sl_problem *p = &c->problem;
+    printf("layers of its stages:");
+    for (int stage = 0; stage < p->stages; stage++)
+        printf("%s %d", stage ? "," : "", p->layers->first[stage + 1] - p->layers->first[stage]);
+    printf("\n");
+}
+
+static void print_text(const choose_request *a) {
+    const sl_choices *f = &a->found;
+    printf("%s, %d layers, %lld sequences of %d tokens, on %d devices\n",
+           a->model.name ? a->model.name : "model", a->model.layers, a->model.sequences, a->model.context,
+           a->devices.count);
+    printf("%lld arrangements: %lld dismissed, %lld estimated, %lld planned, in %.1f s\n", f->shapes,
+           f->dismissed, f->estimated, f->planned, f->seconds);
+    printf("nothing among them takes less than %.6g ms; the best is at most %.2g%% above\n\n",
+           sl_to_ms(f->bound), 100 * gap(f));
+    printf("%10s %10s %6s %6s %7s %6s %4s  %-11s %14s %4s  %-15s %-17s %5s %5s %5s %5s\n", "ms", "tokens/s",
+           "GB", "tensor", "context", "expert", "data", "pipeline", "microbatches", "ZeRO", "recompute",
+           "schedule", "idle%", "sent%", "sums%", "rec.%");
+    for (int i = 0; i < f->count; i++)
+        print_row(&f->choice[i]);
+    printf("\nThe first: ");
+    print_cut(&f->choice[0]);
+    printf("idle: waiting in the pipeline; sent: messages of tensor, context and expert ranks; sums: those "
+           "over replicas, "
+           "and the update of weights;\nrec.: recomputation. All in percent of the iteration, on average "
+           "over ranks.\n");
+}
+
+/* With the cut's stages in place of the layers. */
+static sl_status print_problem(const sl_problem *p) {
+    sl_problem stages;
+    SL_TRY(sl_problem_copy(p, &stages));
+    sl_layers_free(stages.layers);
+    stages.layers = NULL;
+    sl_status status = sl_problem_write(&stages, stdout);
+    sl_problem_free(&stages);
+    return status;
+}
+
+static sl_status answer_profile(choose_request *a) {
+    if (a->fix.count)
+        return sl_error(SL_EINVAL, "choose: --fix needs a MODEL and a CLUSTER, not a profile");
+    if (a->form > FORM_JSON)
+        return sl_error(SL_EINVAL, "choose: with a profile the form is text or json");
+    a->others.is_json = a->form == FORM_JSON;
+    a->others.options.time_limit = a->options.time_limit;
+    a->others.options.threads = a->options.threads;
+    a->others.options.seed = a->options.seed;
+    return sl_choose_others(&a->model_document, &a->others);
+}
+
+/* Ctrl-C ends the search, not the command; the second one ends that. A handler knows only what is global. */
+static atomic_int stopped;
+
+static void stop(int signal) {
+    (void)signal;
+    atomic_store(&stopped, 1);
+}
+
+static sl_status search(choose_request *a) {
+    struct sigaction ending = {.sa_handler = stop, .sa_flags = (int)SA_RESETHAND}, before;
+    a->options.stop = &stopped;
+    sigaction(SIGINT, &ending, &before);
+    sl_status status = sl_choose(&a->model, &a->devices, &a->options, &a->found);
+    sigaction(SIGINT, &before, NULL);
+    if (status == SL_OK && atomic_load(&stopped))
+        fprintf(stderr, "slackline: choose: interrupted, the best so far\n");
+    return status;
+}
+
+static sl_status answer(choose_request *a) {
+    if (a->files.count == 0 || a->files.count > 2)
+        return sl_error(SL_EINVAL,
+                        "choose: give a MODEL and a CLUSTER file, or a PROFILE; see slackline choose --help");
+    const char *model = a->files.text[0], *cluster = a->files.count > 1 ? a->files.text[1] : NULL;
+    SL_TRY(fix(&a->fix, &a->options.fixed));
+    SL_TRY(sl_document_read(model, &a->model_document));
+    SL_TRY(sl_document_set_all(&a->model_document, a->set.text, a->set.count));
+    if (a->files.count == 1 && sl_yaml_find(a->model_document.root, "pipeline"))
+        return answer_profile(a);
+    if (a->files.count == 1)
+        return sl_error(SL_EINVAL, "choose: %s is a model, which needs a CLUSTER file as well", model);
+    SL_TRY(sl_model_work_read(&a->model_document, model, &a->model));
+    SL_TRY(sl_document_read(cluster, &a->cluster_document));
+    SL_TRY(sl_devices_read(&a->cluster_document, &a->devices));
+    SL_TRY(search(a));
+    const sl_choice *first = &a->found.choice[0];
+    switch (a->form) {
+    case FORM_PROBLEM:
+        return print_problem(&first->problem);
+    case FORM_PLAN:
+        return sl_plan_write_json(&first->problem, &first->plan, stdout);
+    case FORM_JSON:
+        print_json(a);
+        return SL_OK;
+    default:
+        print_text(a);
+        return SL_OK;
+    }
+}
+
+static int run(int argc, char **argv) {
+    choose_request a = {0};
+    sl_status status = sl_command_options(argc, argv, &a);
+    SL_THEN(status, answer(&a));
+    sl_choices_free(&a.found);
+    sl_devices_free(&a.devices);
+    sl_model_work_free(&a.model);
+    sl_document_close(&a.cluster_document);
+    sl_document_close(&a.model_document);
+    SL_FREE(a.files.text, a.fix.text, a.set.text);
+    return sl_plan_request_end(status);
+}
+
+const sl_command sl_command_choose = {
+    .name = "choose",
+    .summary = "choose how to divide a model over a cluster: sizes, cut, placement, schedule, positions",
+    .about = "Finds the sizes of tensor, context, expert, data and pipeline parallelism, the cut into "
+             "stages, their "
+             "placement, the size of a microbatch, recomputation, ZeRO and the schedule that train a model "
+             "fastest on "
+             "a cluster, and how far from the best the answer can be. MODEL is a file like "
+             "examples/model-70b.yaml or "
+             "a Hugging Face config.json, CLUSTER a file like examples/cluster-1024.yaml (docs/choosing.md). "
+             "With the "
+             "PROFILE of a running job instead, it says what another schedule, microbatch, cut or size would "
+             "bring.",
+    .options = options,
+    .example = "slackline choose examples/model-70b.yaml examples/cluster-1024.yaml",
+    .run = run};

@@ -1,0 +1,103 @@
+"""`slackline choose`: its arrangements agree with themselves and with the planner, --fix holds, errors name what is wrong, Ctrl-C
+gives the best so far, and a profile gives what other arrangements would bring."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+from calling import command, run
+from runner import expect, folder, source
+
+model, cluster = (os.path.join(source, "examples", name) for name in ("model-70b.yaml", "cluster-1024.yaml"))
+SMALL = {"layers": [{"name": "block", "repeat": 8, "times_ms": {"F": 2, "I": 2, "W": 2}, "activations_mb": 10, "output_mb": 1,
+                     "input_mb": 1, "parameters_m": 10}],
+         "measured": {"tensor": 1, "size": 1}, "scaling": "ideal", "batch": {"sequences": 16}}
+DEVICES = {"hosts": [{"name": "node[0-1]", "devices": 4}],
+           "links": {"default": {"latency_ms": 0.1, "bandwidth_gbps": 100}, "inside": {"bandwidth_gbps": 1000}},
+           "device": {"tflops": 100, "memory_gb": 1, "memory_gbps": 1000}}
+
+
+def written(name, what):
+    path = os.path.join(folder, name)
+    with open(path, "w") as file:
+        json.dump(what, file)
+    return path
+
+
+small, devices = written("model.yaml", SMALL), written("devices.yaml", DEVICES)
+
+
+def chosen(*words):
+    done = run("choose", small, devices, "--time-limit", "1", "--format", "json", *words)
+    expect(done.returncode == 0, done.stderr)
+    return json.loads(done.stdout)
+
+
+def test_arrangements_agree_with_themselves():
+    found = chosen()
+    expect(found["format"] == "slackline-choices-1" and found["devices"] == 8 and found["sequences"] == 16, f"{found}")
+    best = found["arrangements"][0]
+    expect(found["lower_bound_ms"] <= best["iteration_ms"], "no time is below the bound")
+    expect(abs(found["gap"] - (best["iteration_ms"] / found["lower_bound_ms"] - 1)) < 1e-6, "the gap")
+    for before, one in zip([None, *found["arrangements"]], found["arrangements"]):
+        expect(one["tensor"] * one["context"] * one["data"] * one["pipeline"] == 8, f"all devices: {one}")
+        expect(one["data"] * one["microbatches"] * one["microbatch_size"] == 16, f"all sequences: {one}")
+        expect(one["cut"][0] == 0 and one["cut"][-1] == 8 and len(one["cut"]) == one["pipeline"] * one["chunks"] + 1, f"the cut: {one}")
+        expect(one["memory_gb"] <= 1 and one["memory_gb"] == max(one["memory_gb_by_rank"]), f"memory: {one}")
+        expect(abs(sum(one["time_ms"].values()) - one["iteration_ms"]) < 1e-3 * one["iteration_ms"], f"what it loses where: {one}")
+        expect(min(one["time_ms"].values()) >= 0, f"{one['time_ms']}")
+        expect(before is None or (one["iteration_ms"] >= before["iteration_ms"] and one["memory_gb"] < before["memory_gb"]), "time against memory")
+
+
+def test_fixed_values_hold():
+    for name, value, key in (("tensor", 2, "tensor"), ("data", 4, "data"), ("pipeline", 4, "pipeline"), ("size", 2, "microbatch_size"),
+                             ("chunks", 2, "chunks"), ("placement", "wave", "placement"), ("zero", 1, "zero")):
+        for one in chosen("--fix", f"{name}={value}")["arrangements"]:
+            expect(one[key] == value, f"{name}={value}: {one}")
+
+
+def test_errors_name_what_is_wrong():
+    for words, code, said in (([small], 2, "needs a CLUSTER"), ([], 2, "give a MODEL and a CLUSTER"), ([small, devices, "--fix", "tensor"], 2, "--fix takes tensor"),
+                              ([small, devices, "--fix", "placement=ring"], 2, "linear, loop, wave"), ([small, devices, "--fix", "tensor=0"], 2, "whole number from 1"),
+                              ([small, devices, "--fix", "data=3"], 1, "no shape divides 16 sequences of 8 layers over 8 devices"),
+                              ([small, devices, "--set", "batch.sequences=0"], 2, "sequences"), ([devices, small], 2, "devices.yaml")):
+        done = run("choose", *words)
+        expect(done.returncode == code and said in done.stderr and not done.stdout, f"{words}: {done.returncode} {done.stderr}")
+
+
+def test_the_first_is_a_problem_and_a_plan():
+    words = ["choose", small, devices, "--time-limit", "1", "--fix", "pipeline=4", "--fix", "zero=0", "--format"]
+    path = os.path.join(folder, "problem.yaml")
+    with open(path, "w") as file:
+        file.write(run(*words, "problem").stdout)
+    plan = json.loads(run(*words, "plan").stdout)
+    again = json.loads(run("plan", path, "--format", "json").stdout)
+    expect(plan["ranks"] == again["ranks"] == 4 and plan["microbatches"] == again["microbatches"], "the shape")
+    expect(again["makespan_ms"] <= 1.01 * plan["makespan_ms"], f"{again['makespan_ms']} and {plan['makespan_ms']}")
+
+
+def test_ctrl_c_gives_the_best_so_far():
+    process = subprocess.Popen([command, "choose", model, cluster, "--time-limit", "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(5)
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=60)
+    expect(process.returncode == 0 and "tokens/s" in out and "interrupted, the best so far" in said, f"{process.returncode} {said} {out}")
+
+
+def test_a_profile_gives_what_others_would_bring():
+    stages = {"pipeline": {"ranks": 4, "microbatches": 12, "times_ms": {"F": [10, 10, 10, 20], "I": [10, 10, 10, 20], "W": [10, 10, 10, 20]}}}
+    path, order = written("profile.yaml", stages), os.path.join(folder, "order.csv")
+    with open(order, "w") as file:
+        file.write(run("plan", path, "--schedule", "1f1b", "--format", "csv").stdout)
+    running = json.loads(run("plan", path, "--schedule", "1f1b", "--format", "json").stdout)["makespan_ms"]
+    done = run("choose", path, "--layers", "8", "--order", order, "--time-limit", "4", "--format", "json")
+    expect(done.returncode == 0, done.stderr)
+    found = json.loads(done.stdout)
+    others = {one["effort"]: one for one in found["others"]}
+    expect(found["now_ms"] == running, f"{found['now_ms']} and {running}")
+    expect(others["schedule"]["iteration_ms"] <= running and others["cut"]["iteration_ms"] < others["schedule"]["iteration_ms"], f"{others}")
+    expect(others["cut"]["cut"][-1] == 9, "the head is a layer of its own")
+    expect("one replica" in found["without"]["sizes"], f"{found['without']}")
+    text = run("choose", path, "--time-limit", "1").stdout
+    expect("number of layers is not given" in text and "a swap while the job runs" in text, text)
