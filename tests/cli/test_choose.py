@@ -15,7 +15,7 @@ SMALL = {"layers": [{"name": "block", "repeat": 8, "times_ms": {"F": 2, "I": 2, 
          "measured": {"tensor": 1, "size": 1}, "scaling": "ideal", "batch": {"sequences": 16}}
 DEVICES = {"hosts": [{"name": "node[0-1]", "devices": 4}],
            "links": {"default": {"latency_ms": 0.1, "bandwidth_gbps": 100}, "inside": {"bandwidth_gbps": 1000}},
-           "device": {"tflops": 100, "memory_gb": 1, "memory_gbps": 1000}}
+           "device": {"tflops": 100, "memory_gb": 1, "memory_gb_per_s": 1000}}
 
 
 def written(name, what):

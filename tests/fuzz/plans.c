@@ -145,7 +145,7 @@ static int write_devices(int number, FILE *out) {
            fuzz_say(out, "hosts: [{name: \"n[0-3]\", devices: 2, speed: 0.5, memory_gb: 40}, b]\n"
                          "links: {default: {bandwidth_gbps: 1}, inside: {bandwidth_gbps: 9}, "
                          "list: [{between: [n0, b], bandwidth_gbps: 2}]}\n"
-                         "device: {tflops: 1, memory_gbps: 1, host_memory_gb: 1, host_gbps: 1}\n");
+                         "device: {tflops: 1, memory_gb_per_s: 1, host_memory_gb: 1, host_gb_per_s: 1}\n");
 }
 
 static int read_set(const uint8_t *data, size_t size) {
@@ -536,8 +536,8 @@ const fuzz_reader fuzz_plans[] = {
      "sl_devices_read sl_cluster_hosts_read sl_cluster_hosts_read_file sl_cluster_links_read "
      "sl_device_rates_read",
      "examples/cluster-1024.yaml", write_devices,
-     "hosts links inside default groups list between device devices tflops efficiency memory_gb memory_gbps "
-     "host_gbps latency_ms bandwidth_gbps node[0-7]",
+     "hosts links inside default groups list between device devices tflops efficiency memory_gb memory_gb_per_s "
+     "host_gb_per_s latency_ms bandwidth_gbps node[0-7]",
      read_devices},
     {"set", "sl_document_set", NULL, write_set, "pipeline. links. .list.0. ={} =[]", read_set},
     {"order", "sl_order_parse_csv sl_csv_parse sl_csv_read_lines sl_csv_shape", NULL, write_order,

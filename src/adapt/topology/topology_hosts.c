@@ -50,11 +50,11 @@ const sl_key sl_cluster_links_keys[] = {
 const sl_key sl_device_rate_keys[] = {
     {.name = "tflops", .type = SL_KEY_REAL, .required = 1, .offset = RATE(tflops), .minimum = 1e-6, .maximum = 1e9, .help = "peak of a device of speed 1 in the precision of the products, 1e12 operations per second, without sparsity"},
     {.name = "efficiency", .type = SL_KEY_REAL, .standard = "0.5", .offset = RATE(efficiency), .minimum = 1e-3, .maximum = 1, .help = "share of the peak that products reach"},
-    {.name = "memory_gbps", .type = SL_KEY_REAL, .required = 1, .offset = RATE(memory_gbps), .minimum = 1e-6, .maximum = 1e9, .help = "rate of its memory, 1e9 bytes per second"},
+    {.name = "memory_gb_per_s", .type = SL_KEY_REAL, .required = 1, .offset = RATE(memory_gb_per_s), .minimum = 1e-6, .maximum = 1e9, .help = "rate of its memory, 1e9 bytes per second"},
     {.name = "memory_gb", .type = SL_KEY_REAL, .offset = RATE(memory_gb), .minimum = 1e-3, .maximum = 1e6, .help = "its memory, 1e9 bytes, for weights, gradients, optimizer and activations; default: no limit"},
     {.name = "overhead_us", .type = SL_KEY_REAL, .standard = "0", .offset = RATE(overhead_us), .minimum = 0, .maximum = 1e9, .help = "of one layer's op, for starting its kernels, microseconds"},
     {.name = "host_memory_gb", .type = SL_KEY_REAL, .standard = "0", .offset = RATE(host_memory_gb), .minimum = 0, .maximum = 1e6, .help = "host memory for the activations of one device, 1e9 bytes; 0: none are moved there"},
-    {.name = "host_gbps", .type = SL_KEY_REAL, .standard = "0", .offset = RATE(host_gbps), .minimum = 0, .maximum = 1e9, .help = "rate between a device and host memory, each way, 1e9 bytes per second; required with host_memory_gb"},
+    {.name = "host_gb_per_s", .type = SL_KEY_REAL, .standard = "0", .offset = RATE(host_gb_per_s), .minimum = 0, .maximum = 1e9, .help = "rate between a device and host memory, each way, 1e9 bytes per second; required with host_memory_gb"},
     {0}};
 /* clang-format on */
 
@@ -375,7 +375,7 @@ sl_status sl_cluster_links_read(const sl_yaml *map, sl_cluster_hosts *h) {
 sl_status sl_device_rates_read(const sl_yaml *map, sl_device_rates *rates) {
     *rates = (sl_device_rates){0};
     SL_TRY(sl_config_read(map, "device", sl_device_rate_keys, rates));
-    if (rates->host_memory_gb > 0 && rates->host_gbps <= 0)
-        return sl_yaml_error(map, "has 'host_memory_gb' and lacks 'host_gbps', its rate");
+    if (rates->host_memory_gb > 0 && rates->host_gb_per_s <= 0)
+        return sl_yaml_error(map, "has 'host_memory_gb' and lacks 'host_gb_per_s', its rate");
     return SL_OK;
 }

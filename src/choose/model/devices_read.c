@@ -21,10 +21,10 @@ static sl_status take(sl_cluster_hosts *hosts, const sl_device_rates *rates, sl_
     d->pace = hosts->pace;
     hosts->latency = hosts->pace = NULL;
     d->flops_per_s = rates->tflops * rates->efficiency * 1e12;
-    d->bytes_per_s = rates->memory_gbps * 1e9;
+    d->bytes_per_s = rates->memory_gb_per_s * 1e9;
     d->overhead_s = rates->overhead_us * 1e-6;
     d->host_memory = rates->host_memory_gb * 1e9;
-    d->host_pace = rates->host_gbps > 0 ? 1 / rates->host_gbps : 0; /* s per 1e9 bytes are ns per byte */
+    d->host_pace = rates->host_gb_per_s > 0 ? 1 / rates->host_gb_per_s : 0; /* s per 1e9 bytes are ns per byte */
     return SL_OK;
 }
 

@@ -170,7 +170,7 @@ sl_status sl_layers_over_ranks(const sl_problem *layered, int before, int ranks,
                                sl_problem *sized) {
     *sized = (sl_problem){0};
     if (before == 1 && replicas > 1)
-        return sl_error(SL_ENONE, "one replica does not tell how long sums over several take");
+        return sl_error(SL_ENONE, "one replica does not say how long sums over several take");
     int microbatches = (int)((int64_t)layered->microbatches * before / replicas);
     if ((int64_t)microbatches * ranks * 2 * 3 > SL_MAX_OPS || microbatches > SL_MAX_MICROBATCHES)
         return sl_error(SL_ENONE, "%d microbatches on %d ranks are too many ops", microbatches, ranks);

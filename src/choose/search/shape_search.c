@@ -17,6 +17,7 @@
 #define ESTIMATING 0.4
 #define PLANNING 0.7
 #define RESTING 0.85
+#define BETTER 0.995 /* an estimate that is planned at once, times the best plan */
 #define CLOSE 1.02   /* estimates of shapes that are searched, times the least */
 #define SMALLER 0.97 /* memory of shapes that need less, times the smallest */
 #define FRONT 64     /* choices kept while searching */
@@ -125,6 +126,12 @@ static sl_status bound_all(shape_search *s) {
     return kept ? SL_OK : sl_error(SL_ENONE, "no shape of the model fits into the memory of the devices");
 }
 
+/* The most balanced cut and the best family. */
+static sl_status plan_quickly(sl_problem *p, sl_plan *plan) {
+    SL_TRY(sl_cut_balance(p));
+    return sl_replan(p, &(sl_replan_options){.schedule = "auto"}, plan);
+}
+
 /* ---- estimates ---- */
 
 static double largest_memory(const sl_problem *p, const sl_plan *plan) {
@@ -161,8 +168,7 @@ static sl_status estimate(shape_search *s, candidate *c) {
     sl_plan plan = {0};
     int few = few_microbatches(&c->shape);
     sl_status status = problem_of(s, &c->shape, few, &p, &parts);
-    SL_THEN(status, sl_cut_balance(&p));
-    SL_THEN(status, sl_replan(&p, &(sl_replan_options){.schedule = "auto"}, &plan));
+    SL_THEN(status, plan_quickly(&p, &plan));
     if (status == SL_OK) {
         c->estimate =
             (double)plan.value + (c->shape.microbatches - few) * busiest(&p) + besides_ns(&p, &parts);
@@ -180,7 +186,7 @@ static void free_choice(sl_choice *c) {
     sl_problem_free(&c->problem);
 }
 
-/* The complete plan of a shape, in `seconds`. */
+/* The complete plan of a shape, with a search of `seconds`. */
 static sl_status plan_shape(shape_search *s, const candidate *c, double seconds, int threads,
                             sl_choice *made) {
     const sl_plan_options options = {.schedule = "auto",
@@ -190,7 +196,8 @@ static sl_status plan_shape(shape_search *s, const candidate *c, double seconds,
                                      .stop = s->options->stop};
     *made = (sl_choice){.shape = c->shape};
     SL_TRY(problem_of(s, &c->shape, c->shape.microbatches, &made->problem, &made->parts));
-    SL_TRY(sl_plan_problem(&made->problem, &options, &made->plan));
+    SL_TRY(seconds > 0 ? sl_plan_problem(&made->problem, &options, &made->plan)
+                       : plan_quickly(&made->problem, &made->plan));
     made->time = made->plan.value + (sl_time)besides_ns(&made->problem, &made->parts);
     made->bound = sl_later(c->bound.time, made->plan.bound + sl_from_ms(made->parts.update * 1e3));
     made->memory = largest_memory(&made->problem, &made->plan);
@@ -276,7 +283,7 @@ static void *estimate_some(void *object) {
         if (dominated)
             continue;
         status = estimate(s, c);
-        if (status == SL_OK && c->estimate < best)
+        if (status == SL_OK && c->estimate < BETTER * best)
             status = plan_candidate(s, c, 0, 1);
     }
     if (status != SL_OK) {

@@ -22,8 +22,8 @@ static sl_status read_cluster(const char *text, sl_cluster *cluster) {
 }
 
 #define DEVICE                                                                                               \
-    "device: {tflops: 1000, efficiency: 0.4, memory_gbps: 3000, memory_gb: 80, overhead_us: 50, "            \
-    "host_memory_gb: 100, host_gbps: 25}\n"
+    "device: {tflops: 1000, efficiency: 0.4, memory_gb_per_s: 3000, memory_gb: 80, overhead_us: 50, "            \
+    "host_memory_gb: 100, host_gb_per_s: 25}\n"
 #define HOSTS                                                                                                \
     "hosts:\n  - {name: \"node[0-1]\", devices: 4}\n  - {name: slow, devices: 2, speed: 0.5, memory_gb: "    \
     "40}\n"
@@ -80,7 +80,7 @@ static void keys_that_only_topology_needs_may_be_there(void **state) {
     assert_ok(
         read_devices("parallel: {data: 2}\nbatch: {microbatches: 4}\ntimes_ms: {F: 1, I: 1, W: 1}\n"
                      "volumes: {activation_mb: 1}\nhosts: [a, b]\nlinks: {default: {bandwidth_gbps: 1}}\n"
-                     "device: {tflops: 1, memory_gbps: 1}\n",
+                     "device: {tflops: 1, memory_gb_per_s: 1}\n",
                      &d));
     assert_int_equal(d.count, 2);
     assert_near(d.device[1].memory, 0, 0);
@@ -108,12 +108,12 @@ static void wrong_clusters_are_refused_with_line_and_key(void **state) {
         {HOSTS LINKS, "'device' is missing"},
         {LINKS DEVICE, "'hosts' is missing"},
         {HOSTS DEVICE, "'links' is missing"},
-        {HOSTS LINKS "device: {memory_gbps: 1}\n", "cluster.yaml:9: 'tflops' is missing 'device'"},
-        {HOSTS LINKS "device: {tflops: 1}\n", "cluster.yaml:9: 'memory_gbps' is missing 'device'"},
-        {HOSTS LINKS "device: {tflops: 1, memory_gbps: 1, efficiency: 2}\n",
+        {HOSTS LINKS "device: {memory_gb_per_s: 1}\n", "cluster.yaml:9: 'tflops' is missing 'device'"},
+        {HOSTS LINKS "device: {tflops: 1}\n", "cluster.yaml:9: 'memory_gb_per_s' is missing 'device'"},
+        {HOSTS LINKS "device: {tflops: 1, memory_gb_per_s: 1, efficiency: 2}\n",
          "cluster.yaml:9: 'efficiency' 1 2"},
-        {HOSTS LINKS "device: {tflops: 1, memory_gbps: 1, host_memory_gb: 2}\n",
-         "cluster.yaml:9: 'device' 'host_gbps'"},
+        {HOSTS LINKS "device: {tflops: 1, memory_gb_per_s: 1, host_memory_gb: 2}\n",
+         "cluster.yaml:9: 'device' 'host_gb_per_s'"},
         {HOSTS "links: {default: {bandwidth_gbps: 1}}\n" DEVICE, "cluster.yaml:4: 'links' 'inside'"},
         {"hosts: [{name: a, devices: 0}]\n" LINKS DEVICE, "cluster.yaml:1: 'devices' 0"},
         {"hosts: [{name: a, devices: 4}, a/3]\n" LINKS DEVICE, "cluster.yaml:1: 'hosts' 'a/3' twice"},
@@ -181,7 +181,7 @@ static void positions_are_as_many_as_devices(void **state) {
     assert_fails(read_cluster(SHAPE "hosts: [{name: \"a[0-1]\", devices: 6}]\n" LINKS, &c), SL_EINVAL,
                  "10 positions");
     sl_cluster_free(&c);
-    assert_fails(read_cluster(SHAPE HOSTS LINKS "device: {tflops: -1, memory_gbps: 1}\n", &c), SL_EINVAL,
+    assert_fails(read_cluster(SHAPE HOSTS LINKS "device: {tflops: -1, memory_gb_per_s: 1}\n", &c), SL_EINVAL,
                  "cluster.yaml:13: 'tflops' -1");
     sl_cluster_free(&c);
 }
