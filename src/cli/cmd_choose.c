@@ -4,6 +4,8 @@
 #include "cli/choose_others.h"
 #include "cli/command.h"
 #include "cli/plan_request.h"
+#include "plan/export/export.h"
+#include "plan/family/family.h"
 
 #include "plan/pipeline/layers.h"
 #include <jansson.h>
@@ -14,9 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_SCHEDULES 32
+
 typedef struct choose_request {
     sl_texts files, fix, set;
     int form;
+    const char *schedules;
+    char *names; /* of --schedules, cut at its commas */
+    const char *allowed[MAX_SCHEDULES + 1];
     sl_others_request others;
     sl_choose_options options;
     sl_document model_document, cluster_document;
@@ -25,18 +32,26 @@ typedef struct choose_request {
     sl_choices found;
 } choose_request;
 
-enum { FORM_TEXT, FORM_JSON, FORM_PROBLEM, FORM_PLAN };
+enum { FORM_TEXT, FORM_JSON, FORM_PROBLEM, FORM_PLAN, FORM_TORCHTITAN, FORM_MEGATRON, FORM_DEEPSPEED };
 
-static const sl_value forms[] = {{"text", "a table of the best arrangements"},
-                                 {"json", "the same with all details, one object"},
-                                 {"problem", "the first one as a problem file for plan and simulate"},
-                                 {"plan", "its plan, as plan --format json prints it"},
-                                 {0}};
+static const sl_value forms[] = {
+    {"text", "a table of the best arrangements"},
+    {"json", "the same with all details, one object"},
+    {"problem", "the first one as a problem file for plan and simulate"},
+    {"plan", "its plan, as plan --format json prints it"},
+    {"torchtitan", "its plan for torchtitan: keys (TOML), modules of each stage, the order"},
+    {"megatron", "flags of Megatron-LM, whose orders are 1F1B and its interleaved form"},
+    {"deepspeed", "instructions and partition for DeepSpeed (JSON), in 1F1B"},
+    {"primus", "the schedule table of Primus (JSON)"},
+    {"pytorch", "the order for PyTorch's pipelining (CSV)"},
+    {0}};
 
 static const sl_option options[] = {
     SL_OPTION("fix", TEXTS, choose_request, fix, "NAME=VALUE",
               "only arrangements with this value: tensor, context, expert, data, pipeline, chunks, size, "
               "placement, zero, recompute or neighbors"),
+    SL_OPTION("schedules", TEXT, choose_request, schedules, "A,B,..",
+              "only these families; default: any order, or what the framework of --format can run"),
     SL_OPTION("time-limit", REAL, choose_request, options.time_limit, "S", "seconds for the search",
               .least = 0, .most = 86400, .words = "s", .standard = "10"),
     SL_OPTION("most", INT, choose_request, options.most, "N", "arrangements that are shown", .least = 1,
@@ -132,6 +147,34 @@ static sl_status fix(const sl_texts *asked, sl_shape_fixed *fixed) {
     fixed->again = fixed->recompute < 0 ? -1 : fixed->recompute == SL_RECOMPUTE_ALL;
     if (fixed->recompute == SL_RECOMPUTE_ALL)
         fixed->recompute = SL_KEEP_ALL;
+    return SL_OK;
+}
+
+/* ---- --schedules ---- */
+
+static sl_status allow(choose_request *a) {
+    static const char *const of_form[] = {
+        [FORM_MEGATRON] = "1f1b,interleaved-1f1b", [FORM_DEEPSPEED] = "1f1b"};
+    const char *list = a->schedules;
+    int count = 0;
+    if (!list && a->form < (int)(sizeof of_form / sizeof *of_form))
+        list = of_form[a->form];
+    if (!list)
+        return SL_OK;
+    SL_TRY(sl_copy_text(&a->names, list));
+    char *rest = NULL;
+    for (char *name = strtok_r(a->names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        if (!sl_family_find(name))
+            return sl_error(SL_EINVAL,
+                            "choose: --schedules: '%s' is not a family (slackline plan --help lists them)",
+                            name);
+        if (count == MAX_SCHEDULES)
+            return sl_error(SL_EINVAL, "choose: --schedules takes at most %d names", MAX_SCHEDULES);
+        a->allowed[count++] = name;
+    }
+    if (count == 0)
+        return sl_error(SL_EINVAL, "choose: --schedules names no schedule");
+    a->options.schedules = a->allowed;
     return SL_OK;
 }
 
@@ -291,6 +334,30 @@ static sl_status print_problem(const sl_problem *p) {
     return status;
 }
 
+/* In the form of a framework, which wants to know what each layer is. */
+static sl_status export_first(const choose_request *a, const sl_choice *c) {
+    const sl_shape *s = &c->shape;
+    const sl_export_shape shape = {.tensor = s->division.tensor,
+                                   .data = s->data,
+                                   .context = s->division.context,
+                                   .expert = s->division.expert,
+                                   .zero = s->zero,
+                                   .microbatch_size = s->division.size,
+                                   .sequence = a->model.context,
+                                   .global_batch = a->model.sequences};
+    static const char letters[] = {
+        [SL_LAYER_EMBEDDING] = 'E', [SL_LAYER_BLOCK] = 't', [SL_LAYER_HEAD] = 'L', [SL_LAYER_MEASURED] = 't'};
+    sl_problem p;
+    SL_TRY(sl_problem_copy(&c->problem, &p));
+    int layers = a->model.layers, measured = a->model.kind[a->model.layer[0].kind].kind == SL_LAYER_MEASURED;
+    sl_status status = measured ? SL_OK : sl_alloc(&p.layers->letter, (size_t)layers + 1, 1);
+    for (int layer = 0; layer < layers && p.layers->letter; layer++)
+        p.layers->letter[layer] = letters[a->model.kind[a->model.layer[layer].kind].kind];
+    SL_THEN(status, sl_export_find(forms[a->form].name)->write(&p, &c->plan, &shape, stdout));
+    sl_problem_free(&p);
+    return status;
+}
+
 static sl_status answer_profile(choose_request *a) {
     if (a->fix.count)
         return sl_error(SL_EINVAL, "choose: --fix needs a MODEL and a CLUSTER, not a profile");
@@ -328,6 +395,9 @@ static sl_status answer(choose_request *a) {
                         "choose: give a MODEL and a CLUSTER file, or a PROFILE; see slackline choose --help");
     const char *model = a->files.text[0], *cluster = a->files.count > 1 ? a->files.text[1] : NULL;
     SL_TRY(fix(&a->fix, &a->options.fixed));
+    SL_TRY(allow(a));
+    if (a->form == FORM_DEEPSPEED && !a->options.fixed.context && !a->options.fixed.expert)
+        a->options.fixed.context = a->options.fixed.expert = 1; /* its pipeline has neither */
     SL_TRY(sl_document_read(model, &a->model_document));
     SL_TRY(sl_document_set_all(&a->model_document, a->set.text, a->set.count));
     if (a->files.count == 1 && sl_yaml_find(a->model_document.root, "pipeline"))
@@ -339,6 +409,8 @@ static sl_status answer(choose_request *a) {
     SL_TRY(sl_devices_read(&a->cluster_document, &a->devices));
     SL_TRY(search(a));
     const sl_choice *first = &a->found.choice[0];
+    if (a->form >= FORM_TORCHTITAN)
+        return export_first(a, first);
     switch (a->form) {
     case FORM_PROBLEM:
         return print_problem(&first->problem);
@@ -362,7 +434,7 @@ static int run(int argc, char **argv) {
     sl_model_work_free(&a.model);
     sl_document_close(&a.cluster_document);
     sl_document_close(&a.model_document);
-    SL_FREE(a.files.text, a.fix.text, a.set.text);
+    SL_FREE(a.files.text, a.fix.text, a.set.text, a.names);
     return sl_plan_request_end(status);
 }
 

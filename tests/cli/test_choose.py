@@ -2,6 +2,7 @@
 gives the best so far, and a profile gives what other arrangements would bring."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -75,6 +76,23 @@ def test_the_first_is_a_problem_and_a_plan():
     again = json.loads(run("plan", path, "--format", "json").stdout)
     expect(plan["ranks"] == again["ranks"] == 4 and plan["microbatches"] == again["microbatches"], "the shape")
     expect(again["makespan_ms"] <= 1.01 * plan["makespan_ms"], f"{again['makespan_ms']} and {plan['makespan_ms']}")
+
+
+def test_frameworks_get_what_they_can_run():
+    for form, said in (("megatron", "--pipeline-model-parallel-layout 'E"), ("torchtitan", "module_fqns_per_model_part"), ("deepspeed", '"partition"'),
+                       ("primus", '"vpp_size"'), ("pytorch", "0F0,")):
+        done = run("choose", model, cluster, "--time-limit", "3", "--fix", "data=64", "--format", form)
+        expect(done.returncode == 0 and said in done.stdout, f"{form}: {done.stderr} {done.stdout[:300]}")
+    flags = run("choose", model, cluster, "--time-limit", "3", "--fix", "tensor=4", "--fix", "pipeline=4", "--format", "megatron").stdout
+    layout = flags.split("--pipeline-model-parallel-layout '")[1].split("'")[0]
+    whole = re.sub(r"\(([^()]*)\)\*(\d+)", lambda m: m[1] * int(m[2]), layout)
+    whole = re.sub(r"t\*(\d+)", lambda m: "t" * int(m[1]), whole)
+    expect(whole.count("t") == 80 and whole.startswith("E") and whole.endswith("L"), layout)
+    expect("--tensor-model-parallel-size 4" in flags and "--global-batch-size 2048" in flags, flags)
+    only = chosen("--schedules", "1f1b", "--fix", "pipeline=4")
+    expect({one["schedule"] for one in only["arrangements"]} == {"1f1b"}, f"{only}")
+    done = run("choose", small, devices, "--schedules", "1f1b,mine")
+    expect(done.returncode == 2 and "'mine' is not a family" in done.stderr, done.stderr)
 
 
 def test_ctrl_c_gives_the_best_so_far():

@@ -1,6 +1,7 @@
 #include "choose/search/shape_search.h"
 #include "base/memory.h"
 #include "choose/search/positions.h"
+#include "plan/family/family.h"
 #include "plan/pipeline/layers.h"
 #include "plan/search/layer_cut.h"
 #include "plan/search/replan.h"
@@ -126,9 +127,31 @@ static sl_status bound_all(shape_search *s) {
     return kept ? SL_OK : sl_error(SL_ENONE, "no shape of the model fits into the memory of the devices");
 }
 
+/* The best of the allowed families for the cut at hand. */
+static sl_status plan_allowed(const shape_search *s, const sl_problem *p, sl_plan *plan) {
+    sl_status status = SL_OK;
+    for (const char *const *name = s->options->schedules; *name; name++) {
+        const sl_family *family = sl_family_find(*name);
+        sl_plan other;
+        if (!family || !sl_family_fits(family, p))
+            continue;
+        status = sl_plan_make(p, *name, &other);
+        if (status == SL_OK && (!plan->schedule[0] || other.value < plan->value)) {
+            sl_plan_free(plan);
+            *plan = other;
+        } else
+            sl_plan_free(&other);
+        if (status != SL_OK && status != SL_ENONE)
+            return status;
+    }
+    return plan->schedule[0] ? SL_OK : sl_error(SL_ENONE, "none of the schedules is possible");
+}
+
 /* The most balanced cut and the best family. */
-static sl_status plan_quickly(sl_problem *p, sl_plan *plan) {
+static sl_status plan_quickly(const shape_search *s, sl_problem *p, sl_plan *plan) {
     SL_TRY(sl_cut_balance(p));
+    if (s->options->schedules)
+        return plan_allowed(s, p, plan);
     return sl_replan(p, &(sl_replan_options){.schedule = "auto"}, plan);
 }
 
@@ -168,7 +191,7 @@ static sl_status estimate(shape_search *s, candidate *c) {
     sl_plan plan = {0};
     int few = few_microbatches(&c->shape);
     sl_status status = problem_of(s, &c->shape, few, &p, &parts);
-    SL_THEN(status, plan_quickly(&p, &plan));
+    SL_THEN(status, plan_quickly(s, &p, &plan));
     if (status == SL_OK) {
         c->estimate =
             (double)plan.value + (c->shape.microbatches - few) * busiest(&p) + besides_ns(&p, &parts);
@@ -196,8 +219,8 @@ static sl_status plan_shape(shape_search *s, const candidate *c, double seconds,
                                      .stop = s->options->stop};
     *made = (sl_choice){.shape = c->shape};
     SL_TRY(problem_of(s, &c->shape, c->shape.microbatches, &made->problem, &made->parts));
-    SL_TRY(seconds > 0 ? sl_plan_problem(&made->problem, &options, &made->plan)
-                       : plan_quickly(&made->problem, &made->plan));
+    SL_TRY(seconds > 0 && !s->options->schedules ? sl_plan_problem(&made->problem, &options, &made->plan)
+                                                 : plan_quickly(s, &made->problem, &made->plan));
     made->time = made->plan.value + (sl_time)besides_ns(&made->problem, &made->parts);
     made->bound = sl_later(c->bound.time, made->plan.bound + sl_from_ms(made->parts.update * 1e3));
     made->memory = largest_memory(&made->problem, &made->plan);

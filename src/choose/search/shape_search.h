@@ -13,9 +13,10 @@
 
 typedef struct sl_choose_options {
     sl_shape_fixed fixed;
-    double time_limit; /* s */
-    int most;          /* choices in the result */
-    int threads;       /* 0: one per processor, at most 8 */
+    const char *const *schedules; /* the only families that may be planned, ended by NULL; NULL: any order */
+    double time_limit;            /* s */
+    int most;                     /* choices in the result */
+    int threads;                  /* 0: one per processor, at most 8 */
     uint64_t seed;
     const atomic_int *stop; /* nonzero: the search ends with the best so far; or NULL */
 } sl_choose_options;

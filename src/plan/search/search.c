@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "plan/exact/exact.h"
 #include "plan/pipeline/layers.h"
-#include "plan/pipeline/layers.h"
 #include "plan/search/caps.h"
 #include "plan/search/chains.h"
 #include "plan/search/layer_cut.h"
