@@ -23,7 +23,8 @@ DEVICES, SEQUENCES, LAYERS = 8, 32, 16
 # name: ms of F, I and W of a block for one sequence, by block
 MODELS = {"equal blocks": [(3.0, 3.0, 3.0)] * LAYERS,
           "a heavy end": [(2.0, 2.0, 2.0)] * (LAYERS - 2) + [(6.0, 6.0, 6.0)] * 2}
-CLUSTER = {"hosts": [f"device[0-{DEVICES - 1}]"], "links": {"default": {"bandwidth_gbps": 10000}}}
+CLUSTER = {"hosts": [f"device[0-{DEVICES - 1}]"], "links": {"default": {"bandwidth_gbps": 10000}},
+           "device": {"tflops": 1, "memory_gb_per_s": 1000, "memory_gb": 1000}}
 
 
 def arrangements():
@@ -123,7 +124,7 @@ def main():
                 plan = bench.plan(model, fixed)
                 measured = bench.measured(blocks, fixed, plan, arguments.iterations)
             except RuntimeError as error:
-                print(f"{name}: {fixed}: {error}", file=sys.stderr)
+                print(f"{name}: {fixed}: {str(error)[-200:]}", file=sys.stderr)
                 continue
             seen.append((fixed, plan["makespan_ms"], measured))
             print(f"{name}: {fixed}: {plan['makespan_ms']:.1f} predicted, {measured:.1f} measured", file=sys.stderr, flush=True)

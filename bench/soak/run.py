@@ -208,12 +208,20 @@ def train_part(number, folder, draw, counts, reference):
                 code, said = run.end(120)
             if code == 0:
                 result = Result(os.path.join(out, "run"))
-                same = result.bits == reference["bits"]
-                return {"iterations": len(result.metrics), "starts": starts, "restarts": len(result.kinds("restart")), "swaps": len(result.kinds("swap", "return", "delegate")), "same": same}
+                losses, *ends = result.bits
+                before = {line["iteration"]: line["loss"] for line in reference["metrics"]}
+                other = [line["iteration"] for line in result.metrics if line["loss"] != before.get(line["iteration"])]
+                unwritten = sorted(set(before) - {line["iteration"] for line in result.metrics})
+                same = ends == reference["ends"] and not other
+                if not same or unwritten:
+                    print(f"part {number}: weights {'equal' if ends == reference['ends'] else 'differ'}; other losses: {other[:5]}; lines that were not written: "
+                          f"{len(unwritten)}, {unwritten[:3]} to {unwritten[-3:]}", file=sys.stderr, flush=True)
+                return {"iterations": len(before), "unwritten": len(unwritten), "starts": starts, "restarts": len(result.kinds("restart")),
+                        "swaps": len(result.kinds("swap", "return", "delegate")), "same": same}
             ended = said.strip().splitlines()[-1] if said.strip() else ""
             print(f"part {number}: exit {code}: {ended}", file=sys.stderr, flush=True)
             if starts > 1000:
-                return {"iterations": 0, "starts": starts, "restarts": 0, "swaps": 0, "same": False}
+                return {"iterations": 0, "unwritten": 0, "starts": starts, "restarts": 0, "swaps": 0, "same": False}
     finally:
         disk.close()
 
@@ -225,7 +233,7 @@ def soak_train(folder):
         out.write(RUN % (source, PART))
     began = time.time()
     undisturbed = train(arguments.build, file, os.path.join(folder, "undisturbed"), "adapt=false", "transport=direct", "device={kind: cpu}", "checkpoint.every=0")
-    reference = {"file": file, "bits": undisturbed.bits}
+    reference = {"file": file, "metrics": undisturbed.metrics, "ends": list(undisturbed.bits[1:])}
     assert len(set(undisturbed.bits[0])) > PART // 2, "nothing is trained"
     samples, until = Samples(folder), time.time() + 60 * arguments.train
     while time.time() < until:
@@ -336,7 +344,8 @@ def main():
             parts, counts, samples, left = soak_train(folder)
             made, grew = samples.rows()
             bad += len(grew) + len(left) + sum(not part["same"] for part in parts)
-            text.append(f"""Training: {sum(part['iterations'] for part in parts)} iterations in {len(parts)} parts, {sum(part['same'] for part in parts)} of them with the losses and weights of the undisturbed run, bit by bit;
+            text.append(f"""Training: {sum(part['iterations'] for part in parts)} iterations in {len(parts)} parts, {sum(part['same'] for part in parts)} of them with the losses and weights of the undisturbed run, bit by bit; {sum(part['unwritten'] for part in parts)} lines
+of metrics.jsonl could not be written to the full disk;
 {sum(part['starts'] - 1 for part in parts)} new starts of the command, {sum(part['restarts'] for part in parts)} restarts by itself, {sum(part['swaps'] for part in parts)} changes of schedule or transport. From outside: {', '.join(f'{n} {kind}' for kind, n in sorted(counts.items()))}.
 Left behind: {', '.join(left) or 'nothing'}.
 

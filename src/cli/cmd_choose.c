@@ -2,14 +2,13 @@
 #include "base/memory.h"
 #include "choose/search/shape_search.h"
 #include "cli/choose_others.h"
+#include "cli/choose_print.h"
 #include "cli/command.h"
 #include "cli/plan_request.h"
 #include "plan/export/export.h"
 #include "plan/family/family.h"
 
 #include "plan/pipeline/layers.h"
-#include <jansson.h>
-#include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -178,150 +177,7 @@ static sl_status allow(choose_request *a) {
     return SL_OK;
 }
 
-/* ---- output ---- */
-
-/* Where the time of an iteration goes, s, on average over ranks. */
-typedef struct losses {
-    double computed, recomputed, tensor, context, expert, weights, sums, bubble, update;
-} losses;
-
-/* F that I and B repeat, on average. */
-static double recomputed_s(const sl_choice *c) {
-    const sl_problem *p = &c->problem;
-    double ns = 0;
-    for (int stage = 0; stage < p->stages; stage++)
-        if (p->recompute[stage])
-            ns += (double)p->time[SL_F][stage] * p->microbatches / p->ranks;
-    return ns / 1e9;
-}
-
-static losses losses_of(const sl_choice *c) {
-    const sl_shape_parts *s = &c->parts;
-    losses l = {.computed = s->computed,
-                .recomputed = recomputed_s(c),
-                .tensor = s->sent[SL_WORK_TENSOR],
-                .context = s->sent[SL_WORK_CONTEXT],
-                .expert = s->sent[SL_WORK_EXPERT],
-                .weights = s->weights,
-                .sums = s->summed,
-                .update = s->update};
-    double rest = (double)c->time / 1e9 -
-                  (l.computed + l.recomputed + l.tensor + l.context + l.expert + l.weights + l.update);
-    l.sums = fmax(0, fmin(l.sums, rest)); /* the others run while ranks compute */
-    l.bubble = fmax(0, rest - l.sums);
-    return l;
-}
-
-static json_t *cut_json(const sl_problem *p) {
-    json_t *list = json_array();
-    for (int stage = 0; stage <= p->stages; stage++)
-        json_array_append_new(list, json_integer(p->layers->first[stage]));
-    return list;
-}
-
-static json_t *recompute_json(const sl_problem *p) {
-    json_t *list = json_array();
-    for (int stage = 0; stage < p->stages; stage++)
-        if (p->recompute[stage])
-            json_array_append_new(list, json_integer(stage));
-    return list;
-}
-
-static json_t *memory_json(const sl_choice *c) {
-    json_t *list = json_array();
-    for (int rank = 0; rank < c->problem.ranks; rank++)
-        json_array_append_new(list, json_real(c->plan.peak_memory[rank] / 1e9));
-    return list;
-}
-
-static json_t *choice_json(const sl_choice *c) {
-    const sl_shape *s = &c->shape;
-    const losses l = losses_of(c);
-    return json_pack(
-        "{s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:i,s:i,s:i,s:s,s:o,s:s,s:s,s:o,s:f,s:f,s:f,s:f,s:o,"
-        "s:{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}}",
-        "tensor", s->division.tensor, "context", s->division.context, "expert", s->division.expert, "data",
-        s->data, "pipeline", s->pipeline, "chunks", s->chunks, "placement", sl_placement_name(s->placement),
-        "microbatch_size", s->division.size, "microbatches", s->microbatches, "zero", s->zero, "recompute",
-        sl_recompute_names[s->division.recompute], "recomputed_stages", recompute_json(&c->problem),
-        "positions", sl_neighbors_names[s->neighbors], "schedule", c->plan.schedule, "cut",
-        cut_json(&c->problem), "iteration_ms", sl_to_ms(c->time), "lower_bound_ms", sl_to_ms(c->bound),
-        "tokens_per_s", c->tokens_per_s, "memory_gb", c->memory / 1e9, "memory_gb_by_rank", memory_json(c),
-        "time_ms", "computed", 1e3 * l.computed, "recomputed", 1e3 * l.recomputed, "tensor", 1e3 * l.tensor,
-        "context", 1e3 * l.context, "expert", 1e3 * l.expert, "weights", 1e3 * l.weights, "sums",
-        1e3 * l.sums, "bubble", 1e3 * l.bubble, "update", 1e3 * l.update);
-}
-
-static double gap(const sl_choices *f) {
-    return f->bound > 0 ? (double)(f->choice[0].time - f->bound) / (double)f->bound : 0;
-}
-
-static void print_json(const choose_request *a) {
-    const sl_choices *f = &a->found;
-    json_t *list = json_array();
-    for (int i = 0; i < f->count; i++)
-        json_array_append_new(list, choice_json(&f->choice[i]));
-    json_t *all = json_pack("{s:s,s:s?,s:i,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:f,s:o}", "format",
-                            "slackline-choices-1", "model", a->model.name, "devices", a->devices.count,
-                            "sequences", (json_int_t)a->model.sequences, "lower_bound_ms", sl_to_ms(f->bound),
-                            "gap", gap(f), "shapes", (json_int_t)f->shapes, "dismissed",
-                            (json_int_t)f->dismissed, "estimated", (json_int_t)f->estimated, "planned",
-                            (json_int_t)f->planned, "solve_ms", 1e3 * f->seconds, "arrangements", list);
-    json_dumpf(all, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
-    printf("\n");
-    json_decref(all);
-}
-
-static void print_row(const sl_choice *c) {
-    const sl_shape *s = &c->shape;
-    const losses l = losses_of(c);
-    double whole = (double)c->time / 1e9;
-    char stages[32], keeps[24] = "all";
-    int again = 0;
-    for (int stage = 0; stage < c->problem.stages; stage++)
-        again += c->problem.recompute[stage];
-    snprintf(stages, sizeof stages, s->chunks == 1 ? "%d" : "%d x %d %s", s->pipeline, s->chunks,
-             sl_placement_name(s->placement));
-    if (again)
-        snprintf(keeps, sizeof keeps, "%d of %d stages", again, c->problem.stages);
-    else
-        snprintf(keeps, sizeof keeps, "%s", s->division.recompute ? "attention" : "-");
-    printf("%10.6g %10.0f %6.1f %6d %7d %6d %4d  %-11s %6d x %-5d %4d  %-15s %-17s %5.1f %5.1f %5.1f %5.1f\n",
-           sl_to_ms(c->time), c->tokens_per_s, c->memory / 1e9, s->division.tensor, s->division.context,
-           s->division.expert, s->data, stages, s->microbatches, s->division.size, s->zero, keeps,
-           c->plan.schedule, 100 * l.bubble / whole, 100 * (l.tensor + l.context + l.expert) / whole,
-           100 * (l.sums + l.weights + l.update) / whole, 100 * l.recomputed / whole);
-}
-
-static void print_cut(const sl_choice *c) {
-    const sl_problem *p = &c->problem;
-    printf("layers of its stages:");
-    for (int stage = 0; stage < p->stages; stage++)
-        printf("%s %d", stage ? "," : "", p->layers->first[stage + 1] - p->layers->first[stage]);
-    printf("\n");
-}
-
-static void print_text(const choose_request *a) {
-    const sl_choices *f = &a->found;
-    printf("%s, %d layers, %lld sequences of %d tokens, on %d devices\n",
-           a->model.name ? a->model.name : "model", a->model.layers, a->model.sequences, a->model.context,
-           a->devices.count);
-    printf("%lld arrangements: %lld dismissed, %lld estimated, %lld planned, in %.1f s\n", f->shapes,
-           f->dismissed, f->estimated, f->planned, f->seconds);
-    printf("nothing among them takes less than %.6g ms; the best is at most %.2g%% above\n\n",
-           sl_to_ms(f->bound), 100 * gap(f));
-    printf("%10s %10s %6s %6s %7s %6s %4s  %-11s %14s %4s  %-15s %-17s %5s %5s %5s %5s\n", "ms", "tokens/s",
-           "GB", "tensor", "context", "expert", "data", "pipeline", "microbatches", "ZeRO", "recompute",
-           "schedule", "idle%", "sent%", "sums%", "rec.%");
-    for (int i = 0; i < f->count; i++)
-        print_row(&f->choice[i]);
-    printf("\nThe first: ");
-    print_cut(&f->choice[0]);
-    printf("idle: waiting in the pipeline; sent: messages of tensor, context and expert ranks; sums: those "
-           "over replicas, "
-           "and the update of weights;\nrec.: recomputation. All in percent of the iteration, on average "
-           "over ranks.\n");
-}
+/* ---- the first arrangement in other forms ---- */
 
 /* With the cut's stages in place of the layers. */
 static sl_status print_problem(const sl_problem *p) {
@@ -342,6 +198,7 @@ static sl_status export_first(const choose_request *a, const sl_choice *c) {
                                    .context = s->division.context,
                                    .expert = s->division.expert,
                                    .zero = s->zero,
+                                   .sequence_parallel = s->division.sequence_parallel,
                                    .microbatch_size = s->division.size,
                                    .sequence = a->model.context,
                                    .global_batch = a->model.sequences};
@@ -417,10 +274,10 @@ static sl_status answer(choose_request *a) {
     case FORM_PLAN:
         return sl_plan_write_json(&first->problem, &first->plan, stdout);
     case FORM_JSON:
-        print_json(a);
+        sl_choices_print_json(&a->found, &a->model, &a->devices);
         return SL_OK;
     default:
-        print_text(a);
+        sl_choices_print_text(&a->found, &a->model, &a->devices);
         return SL_OK;
     }
 }

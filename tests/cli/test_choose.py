@@ -88,7 +88,7 @@ def test_frameworks_get_what_they_can_run():
     whole = re.sub(r"\(([^()]*)\)\*(\d+)", lambda m: m[1] * int(m[2]), layout)
     whole = re.sub(r"t\*(\d+)", lambda m: "t" * int(m[1]), whole)
     expect(whole.count("t") == 80 and whole.startswith("E") and whole.endswith("L"), layout)
-    expect("--tensor-model-parallel-size 4" in flags and "--global-batch-size 2048" in flags, flags)
+    expect("--tensor-model-parallel-size 4" in flags and "--global-batch-size 2048" in flags and "--sequence-parallel" in flags, flags)
     only = chosen("--schedules", "1f1b", "--fix", "pipeline=4")
     expect({one["schedule"] for one in only["arrangements"]} == {"1f1b"}, f"{only}")
     done = run("choose", small, devices, "--schedules", "1f1b,mine")

@@ -18,6 +18,7 @@ typedef struct sl_export_shape {
     int microbatch_size;               /* sequences, at least 1 */
     int sequence;                      /* tokens; 0: not known, not written */
     int64_t global_batch;              /* sequences of an iteration; 0: what the pipeline and `data` make */
+    int sequence_parallel;             /* tensor ranks also divide what is between products */
     int recompute;                     /* all layers recompute; else the stages of the problem that do */
     const char *const *layer_name;     /* [layers] fully qualified module names; NULL: by position */
     const char *csv; /* torchtitan: path of the order, which the caller writes; NULL: comments at the end */

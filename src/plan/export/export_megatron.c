@@ -160,6 +160,8 @@ static void write_size(const sl_problem *p, const sl_export_shape *shape, FILE *
         fprintf(out, "    # Lost: only some stages of the plan recompute their activations.\n");
     if (shape->zero == 1)
         fprintf(out, "    --use-distributed-optimizer\n");
+    if (shape->sequence_parallel && shape->tensor > 1)
+        fprintf(out, "    --sequence-parallel\n");
 }
 
 /* A warm-up that is not its own has no flag. */
