@@ -11,11 +11,11 @@ from megatron.core.transformer.pipeline_parallel_layer_layout import PipelinePar
 LETTERS = {"embedding": "E", "decoder": "t", "mtp": "m", "loss": "L"}
 
 
-def config_of(flags, mtp):
+def config_of(flags):
     """The fields that Megatron-LM's arguments.py takes from these flags."""
     full = "--recompute-granularity" in flags
     return TransformerConfig(
-        num_layers=int(flags["--num-layers"]), hidden_size=8, num_attention_heads=8, pipeline_dtype=torch.float32, mtp_num_layers=mtp or None,
+        num_layers=int(flags["--num-layers"]), hidden_size=8, num_attention_heads=8, pipeline_dtype=torch.float32, mtp_num_layers=int(flags.get("--mtp-num-layers", 0)) or None,
         tensor_model_parallel_size=int(flags["--tensor-model-parallel-size"]), pipeline_model_parallel_size=int(flags["--pipeline-model-parallel-size"]),
         context_parallel_size=int(flags["--context-parallel-size"]), pipeline_model_parallel_layout=flags["--pipeline-model-parallel-layout"],
         microbatch_group_size_per_vp_stage=int(flags.get("--microbatch-group-size-per-virtual-pipeline-stage", flags["--pipeline-model-parallel-size"])),
@@ -47,8 +47,7 @@ def letters_of(layout):
 
 
 def plan(asked):
-    text = asked["flags"]["--pipeline-model-parallel-layout"]
-    config = config_of(asked["flags"], "".join(letters_of(PipelineParallelLayerLayout(text, 1))).count("m"))
+    config = config_of(asked["flags"])
     letters = letters_of(config.pipeline_model_parallel_layout)
     microbatches = int(asked["flags"]["--global-batch-size"]) // int(asked["flags"]["--micro-batch-size"])
     return {"order": order_of(config, asked["microbatches"]), "decoders": [one.count("t") for one in letters], "letters": "".join(letters), "sequences": microbatches}

@@ -121,7 +121,8 @@ static sl_status check_megatron(const sl_problem *p, const sl_plan *plan, const 
 /* ---- the flags ---- */
 
 static sl_status write_layout(const sl_problem *p, FILE *out) {
-    int layers = sl_export_layers(p), has_letters = p->layers && p->layers->letter, transformers = 0;
+    int layers = sl_export_layers(p), has_letters = p->layers && p->layers->letter;
+    int transformers = 0, predictors = 0;
     char *letter;
     int *first = NULL;
     sl_status status;
@@ -137,9 +138,14 @@ static sl_status write_layout(const sl_problem *p, FILE *out) {
         letter[0] = 'E';
         letter[layers + 1] = 'L';
     }
-    for (int layer = 0; layer < first[p->stages]; layer++)
+    for (int layer = 0; layer < first[p->stages]; layer++) {
         transformers += letter[layer] == 't';
-    fprintf(out, "    --num-layers %d\n    --pipeline-model-parallel-layout '", transformers);
+        predictors += letter[layer] == 'm';
+    }
+    fprintf(out, "    --num-layers %d\n", transformers);
+    if (predictors > 0)
+        fprintf(out, "    --mtp-num-layers %d\n", predictors);
+    fprintf(out, "    --pipeline-model-parallel-layout '");
     sl_layer_layout_write(letter, first, p->stages, out);
     fprintf(out, "'\n");
 done:
