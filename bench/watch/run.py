@@ -334,7 +334,7 @@ def main():
     for what in sorted(left_out):
         print(f"left out, cannot run here: {what}", file=sys.stderr)
     heads = ["runs", *RESULTS, "s to the verdict: median, longest"]
-    finish(arguments.write, "The culprit", f"""`bench/watch/run.py --runs {arguments.runs} --seed {arguments.seed}`, {machine()}, load {os.getloadavg()[0]:.1f} at its end. Programs of 4 ranks are unchanged.
+    finish(arguments.write, "The culprit", f"""`bench/watch/run.py --runs {arguments.runs} --seed {arguments.seed}`, {machine()}{'' if arguments.rows else f', load {os.getloadavg()[0]:.1f} at its end'}. Programs of 4 ranks are unchanged.
 A fault comes once the healthy profile is kept: a rank works 1.4 to 2.5 times as long (inside), a processor quota, seven processes on its core (load), one direction of
 one link at {SLOW_MEGABIT} instead of {MEGABIT} Mbit/s, both ranks of one of two hosts (host), two ranks at once, none. Every suspect and every verdict
 counts: a run is wrong if anything healthy is named. Goals: wrong 0, false alarms 0, right 95%.

@@ -85,12 +85,12 @@ void sl_choices_print_json(const sl_choices *f, const sl_model_work *model, cons
     json_t *list = json_array();
     for (int i = 0; i < f->count; i++)
         json_array_append_new(list, choice_json(&f->choice[i]));
-    json_t *all = json_pack("{s:s,s:s?,s:i,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:f,s:o}", "format",
-                            "slackline-choices-1", "model", model->name, "devices", devices->count,
-                            "sequences", (json_int_t)model->sequences, "lower_bound_ms", sl_to_ms(f->bound),
-                            "gap", gap(f), "shapes", (json_int_t)f->shapes, "dismissed",
-                            (json_int_t)f->dismissed, "estimated", (json_int_t)f->estimated, "planned",
-                            (json_int_t)f->planned, "solve_ms", 1e3 * f->seconds, "arrangements", list);
+    json_t *all =
+        json_pack("{s:s,s:s?,s:i,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:f,s:o}", "format", "slackline-choices-1",
+                  "model", model->name, "devices", devices->count, "sequences", (json_int_t)model->sequences,
+                  "lower_bound_ms", sl_to_ms(f->bound), "gap", gap(f), "shapes", (json_int_t)f->shapes,
+                  "dismissed", (json_int_t)f->dismissed, "estimated", (json_int_t)f->estimated, "planned",
+                  (json_int_t)f->planned, "solve_ms", 1e3 * f->seconds, "arrangements", list);
     json_dumpf(all, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
     printf("\n");
     json_decref(all);
@@ -126,9 +126,8 @@ static void print_cut(const sl_choice *c) {
 }
 
 void sl_choices_print_text(const sl_choices *f, const sl_model_work *model, const sl_devices *devices) {
-    printf("%s, %d layers, %lld sequences of %d tokens, on %d devices\n",
-           model->name ? model->name : "model", model->layers, model->sequences, model->context,
-           devices->count);
+    printf("%s, %d layers, %lld sequences of %d tokens, on %d devices\n", model->name ? model->name : "model",
+           model->layers, model->sequences, model->context, devices->count);
     printf("%lld arrangements: %lld dismissed, %lld estimated, %lld planned, in %.1f s\n", f->shapes,
            f->dismissed, f->estimated, f->planned, f->seconds);
     printf("nothing among them takes less than %.6g ms; the best is at most %.2g%% above\n\n",

@@ -84,7 +84,6 @@ typedef struct fixed_name {
 
 static const char *const placements[] = {"linear", "loop", "wave", NULL};
 static const char *const zeros[] = {"0", "1", "2", "3", NULL};
-static const char *const recomputes[] = {"none", "attention", "all", NULL};
 
 static const fixed_name names[] = {
     {"tensor", offsetof(sl_shape_fixed, tensor), NULL, 1},
@@ -96,7 +95,7 @@ static const fixed_name names[] = {
     {"size", offsetof(sl_shape_fixed, size), NULL, 1},
     {"placement", offsetof(sl_shape_fixed, placement), placements, 0},
     {"zero", offsetof(sl_shape_fixed, zero), zeros, 0},
-    {"recompute", offsetof(sl_shape_fixed, recompute), recomputes, 0},
+    {"recompute", offsetof(sl_shape_fixed, recompute), sl_recompute_names, 0},
     {"neighbors", offsetof(sl_shape_fixed, neighbors), sl_neighbors_names, 0},
 };
 

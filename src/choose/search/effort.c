@@ -16,7 +16,6 @@ typedef struct other_search {
     const sl_other_options *options;
     sl_others *found;
     sl_time begin;
-    double share; /* s for one plan */
 } other_search;
 
 static void free_other(sl_other *o) {
@@ -24,16 +23,23 @@ static void free_other(sl_other *o) {
     sl_problem_free(&o->problem);
 }
 
+/* An eighth of the time for a plan, or of what is left: a schedule, three microbatches, three cuts, some
+ * sizes. */
+static double share(const other_search *s) {
+    double all = s->options->time_limit, left = all - sl_to_ms(sl_now() - s->begin) / 1e3;
+    return left <= 0 ? 0 : left < all / 8 ? left / 2 : all / 8;
+}
+
 /* Takes `made`, whose problem is set, if its plan is the best of its effort. */
 static sl_status offer(other_search *s, sl_other *made) {
     const sl_plan_options options = {.schedule = "auto",
-                                     .time_limit = s->share,
+                                     .time_limit = share(s),
                                      .seed = s->options->seed,
                                      .threads = s->options->threads,
                                      .stop = s->options->stop};
     sl_others *f = s->found;
     sl_status status = sl_plan_problem(&made->problem, &options, &made->plan);
-    if (status == SL_ENONE && f->count < SL_EFFORTS)
+    if (status == SL_ENONE && !(f->count && f->other[f->count - 1].effort == made->effort))
         snprintf(f->why[made->effort], sizeof f->why[0], "%s", sl_error_text());
     if (status != SL_OK) {
         free_other(made);
@@ -61,9 +67,17 @@ static sl_status no(other_search *s, sl_effort effort, const char *why) {
 
 /* ---- the same shape ---- */
 
+/* A copy whose cut stays: its layers, if it has some, are only its stages. */
+static sl_status copy_stages(const sl_problem *p, sl_problem *copy) {
+    SL_TRY(sl_problem_copy(p, copy));
+    sl_layers_free(copy->layers);
+    copy->layers = NULL;
+    return SL_OK;
+}
+
 static sl_status other_schedule(other_search *s) {
     sl_other made = {.effort = SL_EFFORT_SCHEDULE, .replicas = s->options->replicas, .size = 1};
-    SL_TRY(sl_problem_copy(s->profile, &made.problem));
+    SL_TRY(copy_stages(s->profile, &made.problem));
     SL_TRY(offer(s, &made));
     if (s->found->count)
         snprintf(s->found->other[0].what, sizeof made.what, "order %s", s->found->other[0].plan.schedule);
@@ -73,8 +87,11 @@ static sl_status other_schedule(other_search *s) {
 /* Microbatches of `size` times the sequences: ops and messages in proportion, overheads and latencies as they
  * are. */
 static sl_status resize(const sl_problem *p, int microbatches, double size, sl_problem *other) {
-    SL_TRY(sl_problem_copy(p, other));
+    SL_TRY(copy_stages(p, other));
     other->microbatches = microbatches;
+    for (int rank = 0; rank < p->ranks && p->host_limit; rank++)
+        other->host_limit[rank] =
+            (int32_t)(p->host_limit[rank] / size < SL_MAX_HOST ? p->host_limit[rank] / size : SL_MAX_HOST);
     for (int stage = 0; stage < p->stages; stage++) {
         for (int kind = 0; kind < SL_OP_KINDS; kind++) {
             sl_time overhead = sl_problem_overhead(p, kind, stage);
@@ -131,6 +148,8 @@ static sl_status offer_placement(other_search *s, const sl_problem *layered, sl_
         free_other(&made);
         return SL_OK; /* too few layers, or too many ops */
     }
+    if (status != SL_OK)
+        free_other(&made);
     SL_TRY(status);
     int before = s->found->count;
     sl_time value = before ? s->found->other[before - 1].time : 0;
@@ -195,8 +214,9 @@ static sl_status find(other_search *s, const sl_order *running) {
     SL_TRY(measure_now(s, running));
     SL_TRY(other_schedule(s));
     SL_TRY(other_microbatch(s));
-    sl_status status = s->options->layers ? sl_problem_of_layers(s->profile, s->options->layers, &layered)
-                                          : sl_error(SL_EINVAL, "the number of layers is not given");
+    sl_status status = s->profile->layers   ? sl_problem_copy(s->profile, &layered)
+                       : s->options->layers ? sl_problem_of_layers(s->profile, s->options->layers, &layered)
+                                            : sl_error(SL_EINVAL, "the number of layers is not given");
     if (status == SL_EINVAL) {
         no(s, SL_EFFORT_CUT, sl_error_text());
         no(s, SL_EFFORT_SIZES, sl_error_text());
@@ -213,7 +233,6 @@ sl_status sl_others_find(const sl_problem *profile, const sl_order *running, con
                          sl_others *others) {
     other_search s = {.profile = profile, .options = options, .found = others, .begin = sl_now()};
     *others = (sl_others){0};
-    s.share = options->time_limit / 8; /* a schedule, three microbatches, three cuts, some sizes */
     return find(&s, running);
 }
 

@@ -110,6 +110,7 @@ sl_status sl_problem_of_layers(const sl_problem *p, int layers, sl_problem *out)
             fill_layer(p, stage, after, speed, layer++, l);
     }
     l->first[p->stages] = count;
+    memset(out->saved, 0, (size_t)p->stages * sizeof *out->saved); /* of whole stages only */
     if (!out->fixed)
         SL_TRY(sl_alloc(&out->fixed, (size_t)p->ranks, sizeof *out->fixed));
     if (p->limit) {
@@ -172,7 +173,8 @@ sl_status sl_layers_over_ranks(const sl_problem *layered, int before, int ranks,
     if (before == 1 && replicas > 1)
         return sl_error(SL_ENONE, "one replica does not say how long sums over several take");
     int microbatches = (int)((int64_t)layered->microbatches * before / replicas);
-    if ((int64_t)microbatches * ranks * 2 * 3 > SL_MAX_OPS || microbatches > SL_MAX_MICROBATCHES)
+    if ((int64_t)microbatches * ranks * 2 * 3 > SL_MAX_OPS || microbatches > SL_MAX_MICROBATCHES ||
+        ranks > SL_MAX_RANKS)
         return sl_error(SL_ENONE, "%d microbatches on %d ranks are too many ops", microbatches, ranks);
     SL_TRY(sl_problem_make(ranks, ranks, microbatches, sized));
     sized->objective = layered->objective;

@@ -62,12 +62,12 @@ static sl_status add_kinds(shape_list *l, sl_shape *s) {
 
 static sl_status add_placements(shape_list *l, sl_shape *s) {
     const sl_shape_fixed *f = l->fixed;
-    for (s->chunks = 1; s->chunks <= MAX_CHUNKS; s->chunks *= 2)
+    for (s->chunks = 1; s->chunks <= (f->chunks > MAX_CHUNKS ? f->chunks : MAX_CHUNKS); s->chunks++)
         for (int placement = SL_LINEAR; placement <= SL_WAVE; placement++) {
             s->placement = (sl_placement)placement;
             if ((s->chunks == 1) != (placement == SL_LINEAR) || (placement == SL_WAVE && s->chunks > 2))
                 continue;
-            if (s->pipeline == 1 && s->chunks > 1)
+            if ((s->pipeline == 1 && s->chunks > 1) || (f->chunks <= 0 && (s->chunks & (s->chunks - 1))))
                 continue;
             if (!is_wanted(f->chunks, s->chunks) || !is_chosen(f->placement, placement) ||
                 s->pipeline * s->chunks > l->model->layers ||
@@ -84,7 +84,7 @@ static sl_status add_sizes(shape_list *l, sl_shape *s) {
     if (l->model->sequences % s->data)
         return SL_OK;
     long long mine = l->model->sequences / s->data;
-    for (int size = 1; size <= mine && (size <= MAX_SIZE || f->size == size); size++) {
+    for (int size = 1, most = f->size > MAX_SIZE ? f->size : MAX_SIZE; size <= mine && size <= most; size++) {
         if (mine % size || !is_wanted(f->size, size) || mine / size > SL_MAX_MICROBATCHES ||
             (f->size <= 0 && (size & (size - 1)) && size != mine))
             continue;
@@ -127,9 +127,10 @@ sl_status sl_shapes_list(const sl_model_work *model, const sl_devices *devices, 
         if (devices->count % tensor || !is_wanted(fixed->tensor, tensor) ||
             (fixed->tensor <= 0 && !is_local(devices, tensor)))
             continue;
-        for (int context = 1; context <= devices->count / tensor && status == SL_OK; context *= 2) {
+        for (int context = 1; context <= devices->count / tensor && status == SL_OK; context++) {
             if (devices->count / tensor % context || !is_wanted(fixed->context, context) ||
-                (fixed->context <= 0 && context > 1 && model->context / context < 4096))
+                (fixed->context <= 0 && context > 1 &&
+                 (model->context / context < 4096 || (context & (context - 1)))))
                 continue; /* short sequences gain nothing from being cut */
             int rest = devices->count / tensor / context;
             for (int pipeline = 1; pipeline <= rest && status == SL_OK; pipeline++) {

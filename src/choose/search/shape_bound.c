@@ -101,7 +101,9 @@ sl_status sl_shape_bound_of(const sl_problem *p, const sl_shape_parts *parts, sl
     int n = l->count;
     double speeds = 0, fastest = 0, room = 0, best = 0;
     SL_TRY(add_up(p, &b));
+    int scaled = 0;
     for (int rank = 0; rank < p->ranks; rank++) {
+        scaled |= l->speed[rank] < 1 || l->speed[rank] > 1;
         speeds += l->speed[rank];
         fastest = fmax(fastest, l->speed[rank]);
         room += l->memory ? l->memory[rank] : INFINITY;
@@ -115,7 +117,10 @@ sl_status sl_shape_bound_of(const sl_problem *p, const sl_shape_parts *parts, sl
     if (room < INFINITY && room > b.weights[n])
         best = fmax(best, p->microbatches * b.stays[n] / (room - b.weights[n]));
     best = fmax(best, fmax(shared, way)) + parts->update * 1e9;
-    bound->time = best < 9e18 ? (sl_time)(best * (1 - 1e-9)) : SL_TIME_NEVER;
+    best *= 1 - 1e-9;
+    if (scaled) /* ops are rounded to the ns */
+        best -= 2.0 * p->microbatches * (p->stages / p->ranks) + 3.0 * p->stages;
+    bound->time = best < 9e18 ? (sl_time)fmax(best, 0) : SL_TIME_NEVER;
     bound->memory = b.weights[n] / p->ranks;
     sl_free(b.work);
     return status;

@@ -53,6 +53,10 @@ static layer_weights weights_of(const sl_model_work *m, const sl_positions *posi
         latency = fmax(latency, positions->ring_latency[rank]);
         pace = fmax(pace, positions->ring_pace[rank]);
     }
+    if (s->division.context > 1) { /* these hold the same parameters, too */
+        latency = fmax(latency, positions->latency[SL_WORK_CONTEXT]);
+        pace = fmax(pace, positions->pace[SL_WORK_CONTEXT]);
+    }
     int ranks = s->data * s->division.context;
     add_weights(m, s->zero, work->parameters, ranks, latency, pace, &w);
     add_weights(m, s->zero, work->expert_parameters, ranks / s->division.expert, latency, pace, &w);
@@ -80,6 +84,10 @@ static layer_cost cost_of(const sl_model_work *m, const sl_devices *d, const sl_
         rates.s_per_byte[group] = positions->pace[group] / S;
     }
     sl_layer_work_of(m, layer, &s->division, &c.work);
+    const sl_layer_sizes *kind = &m->kind[m->layer[layer].kind];
+    if (kind->kind == SL_LAYER_HEAD && kind->tied &&
+        s->pipeline == 1) /* the embedding's, on the same device */
+        c.work.parameters -= (double)kind->vocabulary / s->division.tensor * kind->width;
     sl_layer_time(&c.work, &rates, &c.seconds);
     c.weights = weights_of(m, positions, s, &c.work);
     for (int op = SL_F; op <= SL_W; op++)

@@ -47,7 +47,8 @@ typedef struct shape_search {
     size_t next;
     sl_status status;
     char error[512];
-    double best; /* ns: the shortest planned */
+    double best;   /* ns: the shortest planned */
+    int cut_short; /* not every shape has a bound */
 } shape_search;
 
 sl_shape_fixed sl_shape_free(void) {
@@ -108,8 +109,11 @@ static sl_status bound_all(shape_search *s) {
         candidate *c = &s->candidate[i];
         sl_problem p;
         sl_shape_parts parts;
-        if (i > 0 && is_over(s, 1))
+        if (i > 0 && s->options->stop && atomic_load(s->options->stop)) {
+            s->cut_short = 1;
+            s->candidates = i;
             break;
+        }
         sl_status status = problem_of(s, &c->shape, c->shape.microbatches, &p, &parts);
         SL_THEN(status, sl_shape_bound_of(&p, &parts, &c->bound));
         if (status == SL_OK)
@@ -253,6 +257,8 @@ static sl_status add_choice(shape_search *s, sl_choice *made) {
             f->choice[kept++] = *other;
     }
     f->count = kept;
+    if (f->count == FRONT && made->time < f->choice[FRONT - 1].time)
+        free_choice(&f->choice[--f->count]);
     if (dominated || f->count == FRONT) {
         free_choice(made);
         return SL_OK;
@@ -293,9 +299,10 @@ static int is_dominated(const shape_search *s, const candidate *c) {
 static void *estimate_some(void *object) {
     shape_search *s = object;
     sl_status status = SL_OK;
-    while (status == SL_OK && !is_over(s, ESTIMATING)) {
+    while (status == SL_OK) {
         pthread_mutex_lock(&s->lock);
-        candidate *c = s->next < s->candidates && s->status == SL_OK ? &s->candidate[s->next++] : NULL;
+        int ends = s->next == s->candidates || s->status != SL_OK || (s->next > 0 && is_over(s, ESTIMATING));
+        candidate *c = ends ? NULL : &s->candidate[s->next++];
         int dominated = c && is_dominated(s, c);
         s->found->dismissed += dominated;
         s->found->estimated += c && !dominated;
@@ -422,6 +429,8 @@ static void bound_space(shape_search *s) {
     }
     if (f->count)
         f->bound = sl_sooner(f->bound, f->choice[0].time);
+    if (s->cut_short)
+        f->bound = 0;
 }
 
 /* The shortest of all, then a selection of the rest. */

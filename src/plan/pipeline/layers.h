@@ -10,7 +10,7 @@ typedef struct sl_layers {
     int count;
     sl_time *time[SL_OP_KINDS]; /* [kind][layer] on a rank of speed 1 */
     double *delta[SL_OP_KINDS]; /* [kind][layer] */
-    double *early;              /* [layer] memory that I or B takes at its start */
+    double *early;              /* [layer] memory that I or B takes while it is in that layer */
     double *input;              /* [layer] what F keeps of a layer of a stage that recomputes */
     double *weights;            /* [layer] memory that stays: parameters, gradients, optimizer */
     sl_time *gather, *reduce;   /* [layer] its share of a stage's collectives; NULL: given by stage */

@@ -19,7 +19,7 @@ const sl_key sl_layers_keys[] = {
     {.name = "count", .type = SL_KEY_INT, .offset = offsetof(layers_request, count), .minimum = 1, .maximum = 65536, .help = "layers; every stage gets at least one; default: the layout's"},
     {.name = "layout", .type = SL_KEY_TEXT, .offset = offsetof(layers_request, layout), .help = "the cut, as Megatron-LM's --pipeline-model-parallel-layout has it: each letter is a layer, and plans choose no other cut"},
     {.name = "times_ms", .type = SL_KEY_CUSTOM, .required = 1, .section = sl_time_keys, .help = "as times_ms of the pipeline, but a number or one per layer; no FB"},
-    {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "as memory.delta, but a number or one per layer; input: what F keeps of a layer of a stage that recomputes"},
+    {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "as memory.delta, but a number or one per layer; I_start: in a stage, the largest of its layers counts; input: what F keeps of a layer of a stage that recomputes"},
     {.name = "weights", .type = SL_KEY_CUSTOM, .help = "memory that a layer takes all the time, part of memory.limit and of the peak; a number or one per layer; default 0"},
     {.name = "reduce_ms", .type = SL_KEY_CUSTOM, .help = "a layer's share of the reduction of its stage, ms, in place of data_parallel; a number or one per layer"},
     {.name = "gather_ms", .type = SL_KEY_CUSTOM, .help = "its share of the gather of its stage, ms; a number or one per layer"},

@@ -188,9 +188,12 @@ static void recompute_layers(sl_problem *p, int stage, int begin, int end) {
 static double fill_stage(sl_problem *p, int stage, int begin, int end) {
     const sl_layers *l = p->layers;
     double speed = l->speed[sl_problem_rank(p, stage)], weights = 0;
+    double early = 0;
     p->start[stage] = 0;
-    for (int layer = begin; layer < end; layer++)
-        p->start[stage] += l->early[layer];
+    for (int layer = begin; layer < end; layer++) { /* one layer after the other */
+        early += l->early[layer];
+        p->start[stage] = fmax(p->start[stage], l->early[layer]);
+    }
     p->early[stage] = p->start[stage];
     for (int kind = 0; kind < SL_OP_KINDS; kind++) {
         sl_time time = 0;
@@ -201,6 +204,8 @@ static double fill_stage(sl_problem *p, int stage, int begin, int end) {
         }
         p->time[kind][stage] = (sl_time)llround((double)time / speed);
     }
+    p->delta[SL_I][stage] += early - p->start[stage];
+    p->delta[SL_B][stage] += early - p->start[stage];
     if (p->recompute[stage])
         recompute_layers(p, stage, begin, end);
     sl_problem_add_overhead(p, stage, 1);

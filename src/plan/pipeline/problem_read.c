@@ -164,6 +164,8 @@ static sl_status read_recompute(const sl_yaml *pipeline, sl_problem *p) {
                   *kept = delta ? sl_yaml_find(delta, "input") : NULL;
     double *input;
     if (node && p->layers && node->kind == SL_YAML_SCALAR && strcmp(node->text, "auto") == 0) {
+        if (p->layers->letter)
+            return sl_yaml_error(node, "cannot be auto with a layout, which gives the cut");
         p->layers->recompute = 1;
         sl_problem_cut(p, p->layers->first);
         return SL_OK;

@@ -75,7 +75,9 @@ static int fits(const sl_problem *p, int stage, int begin, int end) {
     const sl_layers *l = p->layers;
     double needed = 0;
     for (int i = begin; i < end; i++)
-        needed += l->weights[i] + (l->recompute ? fmin(l->input[i], l->delta[SL_F][i]) : l->delta[SL_F][i]);
+        needed += l->weights[i] + (l->recompute          ? fmin(l->input[i], l->delta[SL_F][i])
+                                   : p->recompute[stage] ? l->input[i]
+                                                         : l->delta[SL_F][i]);
     return !l->memory || needed <= l->memory[sl_problem_rank(p, stage)] * (1 + 1e-9);
 }
 
@@ -465,6 +467,14 @@ static sl_status min_bound(sl_problem *p, int *first, sl_time *bound) {
     return SL_OK;
 }
 
+/* Whether ops are divided by a speed, and so rounded to the ns. */
+static int is_scaled(const sl_problem *p) {
+    int scaled = 0;
+    for (int rank = 0; rank < p->ranks; rank++)
+        scaled |= p->layers->speed[rank] < 1 || p->layers->speed[rank] > 1;
+    return scaled;
+}
+
 sl_status sl_cut_bound(const sl_problem *p, sl_time *bound) {
     int stages = cut_stages(p);
     if (count_cuts(p->layers->count, stages) > FEW_CUTS) {
@@ -474,7 +484,8 @@ sl_status sl_cut_bound(const sl_problem *p, sl_time *bound) {
             speeds += p->layers->speed[rank];
         int copies = p->placement == SL_BIDIRECTIONAL ? 2 : 1;
         double shared = total / speeds * p->microbatches, slowest = work * (p->microbatches / copies);
-        *bound = (sl_time)((shared > slowest ? shared : slowest) * (1 - 1e-9)) - 2;
+        sl_time rounded = is_scaled(p) ? 2 * (sl_time)p->microbatches * (p->stages / p->ranks) : 0;
+        *bound = (sl_time)((shared > slowest ? shared : slowest) * (1 - 1e-9)) - 2 - rounded;
         *bound = *bound > 0 ? *bound : 0;
         return SL_OK;
     }

@@ -254,13 +254,12 @@ static sl_status plan_cuts(sl_problem *p, const sl_plan_options *options, sl_lay
             sl_plan_free(&other);
             return status;
         }
-        if (status == SL_OK) { /* as refined */
-            memcpy(cut->first, p->layers->first, ((size_t)p->stages + 1) * sizeof *cut->first);
-            memcpy(cut->again, p->recompute, (size_t)p->stages);
-        }
         if (status == SL_OK && (best < 0 || other.value < plan->value)) {
             sl_plan_free(plan);
             *plan = other;
+            memcpy(cut->first, p->layers->first,
+                   ((size_t)p->stages + 1) * sizeof *cut->first); /* as refined */
+            memcpy(cut->again, p->recompute, (size_t)p->stages);
             best = last ? best : i;
         } else
             sl_plan_free(&other);

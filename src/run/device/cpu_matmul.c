@@ -222,7 +222,7 @@ static sl_status look_at_kind(const sl_cpu *cpu, sl_matmul *p) {
     SL_TRY(choose(cpu, p, rows_of_c(&p->shape, (size_t)p->shape.rows), &kind));
     sl_status status =
         check(dnnl_primitive_desc_query(kind, dnnl_query_impl_info_str, 0, &name), "the name of a product");
-    p->tiled = strncmp(name, "brg", 3) != 0;
+    p->tiled = p->shape.type == SL_F32 && strncmp(name, "brg", 3) != 0;
     dnnl_primitive_desc_destroy(kind);
     return status;
 }

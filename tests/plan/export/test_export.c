@@ -43,8 +43,8 @@ static void megatron_runs_1f1b_as_it_is(void **state) {
                                         "--global-batch-size 120\n", /* 8 x 5 x 3 */
                                         "--seq-length 4096\n",
                                         "--use-distributed-optimizer\n",
-                                        "--recompute-granularity full --recompute-method uniform "
-                                        "--recompute-num-layers 1\n"};
+                                        ("--recompute-granularity full --recompute-method uniform "
+                                         "--recompute-num-layers 1\n")};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         assert_has(text, flags[i]);
     assert_lacks(text, "num_warmup_microbatches");
@@ -108,8 +108,8 @@ static void torchtitan_gets_modules_and_the_order(void **state) {
         "pipeline_parallel_degree = 2\n",
         "pipeline_parallel_schedule = \"ZBVZeroBubble\"",
         "pipeline_parallel_schedule_csv = \"schedule.csv\"\n",
-        "    [\"tok_embeddings\", \"layers.0\"],\n    [\"layers.1\"],\n"
-        "    [\"layers.2\"],\n    [\"layers.3\", \"norm\", \"lm_head\"],\n]\n",
+        ("    [\"tok_embeddings\", \"layers.0\"],\n    [\"layers.1\"],\n"
+         "    [\"layers.2\"],\n    [\"layers.3\", \"norm\", \"lm_head\"],\n]\n"),
         "data_parallel_shard_degree = 2\n",
         "fsdp_reshard_after_forward = \"always\"\n",
         "local_batch_size = 3\nglobal_batch_size = 6\n",

@@ -90,7 +90,7 @@ static void the_bound_of_many_cuts_is_the_slowest_rank_of_the_best_one(void **st
                 least = work < least ? work : least;
             }
         assert_true((double)bound <= least * MICROBATCHES);
-        assert_true((double)bound >= least * MICROBATCHES - 3);
+        assert_true((double)bound >= least * MICROBATCHES - 3 - 2 * MICROBATCHES /* ops are rounded */);
         sl_problem_free(&p);
     }
 }
