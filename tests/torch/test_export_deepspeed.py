@@ -15,7 +15,7 @@ AHEAD = """0F0,0F1,0F2,0F3,0B0,0F4,0B1,0F5,0B2,0B3,0B4,0B5
 2F0,2F1,2B0,2F2,2B1,2F3,2B2,2F4,2B3,2F5,2B4,2B5
 3F0,3B0,3F1,3B1,3F2,3B2,3F3,3B3,3F4,3B4,3F5,3B5
 """
-UNEVEN = "count: 8, times_ms: {F: [6, 1, 1, 1, 1, 1, 1, 1], I: 1, W: 1}"
+UNEVEN = "count: 8, times_ms: {F: [20, 1, 1, 1, 1, 1, 1, 1], I: 1, W: 1}"
 PLANS = {"four": (problem(4, 6), "1f1b", ""), "two": (problem(2, 3), "1f1b", "data=2,zero=1"), "many": (problem(8, 20), "1f1b", ""), "few": (problem(6, 2), "1f1b", ""),
          "one": (problem(1, 3), "1f1b", "microbatch_size=4"), "uneven": (problem(4, 6, layers=UNEVEN), "1f1b", "recompute=1,tensor=2")}
 
