@@ -98,7 +98,7 @@ def test_bad_orders_are_refused_and_good_ones_timed():
         "huge-stage.csv": "huge-stage.csv:1 | column | 1 | '4294967296F0'",
         "in-one-cell.csv": "in-one-cell.csv:1 | column | 1 | '0F0 0F1 0B0 0B1'",
         "invalid-utf8.csv": "invalid-utf8.csv:1 | column | 2",
-        "json.csv": "json.csv:1 | column | 1",
+        "json.csv": "json.csv:2 | end of file expected",
         "lower-case.csv": "lower-case.csv:1 | column | 1 | '0f0'",
         "minus.csv": "minus.csv:1 | column | 1 | '0F-1'",
         "missing-backward.csv": "missing-backward.csv",

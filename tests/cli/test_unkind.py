@@ -85,6 +85,7 @@ works = {
     "profile": ["profile", trace, *short],
     "balance": ["balance", "--microbatches", "20", "--times", "30,45"],
     "detect": ["detect", series],
+    "choose": ["choose", os.path.join(examples, "model-70b.yaml"), os.path.join(examples, "cluster-1024.yaml"), "--fix", "tensor=8", "--fix", "data=128", *short],
     "topology": ["topology", os.path.join(examples, "cluster.yaml"), "--effort", "0.01"],
     "campaign": ["campaign", os.path.join(examples, "campaign.yaml"), "--problem", problem, "--set", "job.duration_s=3000"],
     "explain": ["explain", job_trace],
