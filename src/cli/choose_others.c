@@ -1,33 +1,25 @@
 #include "cli/choose_others.h"
-#include "base/memory.h"
+#include "cli/choose_print.h"
 #include "plan/lower/written.h"
-#include "plan/pipeline/layers.h"
 
-#include <jansson.h>
 #include <stdio.h>
 
 static double gain(const sl_others *o, const sl_other *other) {
     return o->now > 0 ? 1 - (double)other->time / (double)o->now : 0;
 }
 
-static json_t *cut_json(const sl_problem *p) {
-    json_t *list = json_array();
-    for (int stage = 0; p->layers && stage <= p->stages; stage++)
-        json_array_append_new(list, json_integer(p->layers->first[stage]));
-    return list;
-}
-
 static void print_json(const sl_others *o) {
     json_t *list = json_array();
     for (int i = 0; i < o->count; i++) {
         const sl_other *x = &o->other[i];
-        json_array_append_new(
-            list, json_pack("{s:s,s:s,s:s,s:i,s:i,s:s,s:i,s:f,s:s,s:o,s:f,s:f}", "effort",
-                            sl_effort_names[x->effort], "means", sl_effort_means[x->effort], "what", x->what,
-                            "replicas", x->replicas, "ranks", x->problem.ranks, "placement",
-                            sl_placement_name(x->problem.placement), "microbatches", x->problem.microbatches,
-                            "microbatch_size", x->size, "schedule", x->plan.schedule, "cut",
-                            cut_json(&x->problem), "iteration_ms", sl_to_ms(x->time), "gain", gain(o, x)));
+        json_array_append_new(list,
+                              json_pack("{s:s,s:s,s:s,s:i,s:i,s:s,s:i,s:f,s:s,s:o,s:f,s:f}", "effort",
+                                        sl_effort_names[x->effort], "means", sl_effort_means[x->effort],
+                                        "what", x->what, "replicas", x->replicas, "ranks", x->problem.ranks,
+                                        "placement", sl_placement_name(x->problem.placement), "microbatches",
+                                        x->problem.microbatches, "microbatch_size", x->size, "schedule",
+                                        x->plan.schedule, "cut", sl_choose_cut_json(&x->problem),
+                                        "iteration_ms", sl_to_ms(x->time), "gain", gain(o, x)));
     }
     json_t *without = json_object();
     for (int effort = 0; effort < SL_EFFORTS; effort++)

@@ -1,7 +1,6 @@
 #include "cli/choose_print.h"
 #include "plan/pipeline/layers.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -37,9 +36,9 @@ static losses losses_of(const sl_choice *c) {
     return l;
 }
 
-static json_t *cut_json(const sl_problem *p) {
+json_t *sl_choose_cut_json(const sl_problem *p) {
     json_t *list = json_array();
-    for (int stage = 0; stage <= p->stages; stage++)
+    for (int stage = 0; p->layers && stage <= p->stages; stage++)
         json_array_append_new(list, json_integer(p->layers->first[stage]));
     return list;
 }
@@ -70,11 +69,11 @@ static json_t *choice_json(const sl_choice *c) {
         "microbatch_size", s->division.size, "microbatches", s->microbatches, "zero", s->zero, "recompute",
         sl_recompute_names[s->division.recompute], "recomputed_stages", recompute_json(&c->problem),
         "positions", sl_neighbors_names[s->neighbors], "schedule", c->plan.schedule, "cut",
-        cut_json(&c->problem), "iteration_ms", sl_to_ms(c->time), "lower_bound_ms", sl_to_ms(c->bound),
-        "tokens_per_s", c->tokens_per_s, "memory_gb", c->memory / 1e9, "memory_gb_by_rank", memory_json(c),
-        "time_ms", "computed", 1e3 * l.computed, "recomputed", 1e3 * l.recomputed, "tensor", 1e3 * l.tensor,
-        "context", 1e3 * l.context, "expert", 1e3 * l.expert, "weights", 1e3 * l.weights, "sums",
-        1e3 * l.sums, "bubble", 1e3 * l.bubble, "update", 1e3 * l.update);
+        sl_choose_cut_json(&c->problem), "iteration_ms", sl_to_ms(c->time), "lower_bound_ms",
+        sl_to_ms(c->bound), "tokens_per_s", c->tokens_per_s, "memory_gb", c->memory / 1e9,
+        "memory_gb_by_rank", memory_json(c), "time_ms", "computed", 1e3 * l.computed, "recomputed",
+        1e3 * l.recomputed, "tensor", 1e3 * l.tensor, "context", 1e3 * l.context, "expert", 1e3 * l.expert,
+        "weights", 1e3 * l.weights, "sums", 1e3 * l.sums, "bubble", 1e3 * l.bubble, "update", 1e3 * l.update);
 }
 
 static double gap(const sl_choices *f) {
@@ -130,8 +129,11 @@ void sl_choices_print_text(const sl_choices *f, const sl_model_work *model, cons
            model->layers, model->sequences, model->context, devices->count);
     printf("%lld arrangements: %lld dismissed, %lld estimated, %lld planned, in %.1f s\n", f->shapes,
            f->dismissed, f->estimated, f->planned, f->seconds);
-    printf("nothing among them takes less than %.6g ms; the best is at most %.2g%% above\n\n",
-           sl_to_ms(f->bound), 100 * gap(f));
+    if (f->bound > 0)
+        printf("nothing among them takes less than %.6g ms; the best is at most %.2g%% above\n\n",
+               sl_to_ms(f->bound), 100 * gap(f));
+    else
+        printf("interrupted before every arrangement had a bound\n\n");
     printf("%10s %10s %6s %6s %7s %6s %4s  %-11s %14s %4s  %-15s %-17s %5s %5s %5s %5s\n", "ms", "tokens/s",
            "GB", "tensor", "context", "expert", "data", "pipeline", "microbatches", "ZeRO", "recompute",
            "schedule", "idle%", "sent%", "sums%", "rec.%");

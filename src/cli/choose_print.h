@@ -4,5 +4,10 @@
 
 #include "choose/search/shape_search.h"
 
+#include <jansson.h>
+
+/** The first layer of each stage, then the number of layers; empty without layers. */
+json_t *sl_choose_cut_json(const sl_problem *problem);
+
 void sl_choices_print_text(const sl_choices *found, const sl_model_work *model, const sl_devices *devices);
 void sl_choices_print_json(const sl_choices *found, const sl_model_work *model, const sl_devices *devices);

@@ -113,7 +113,7 @@ static sl_status add_experts(shape_list *l, sl_shape *s) {
     return SL_OK;
 }
 
-/* Tensor ranks stay within a host unless they are given; so do context ranks, beyond a size. */
+/* Tensor ranks stay within a host unless they are given. */
 static int is_local(const sl_devices *d, int ranks) {
     int each = d->count / d->hosts;
     return ranks <= each || d->hosts == 1;

@@ -1,6 +1,6 @@
 /* The best ways to train a model on a cluster: shapes (shape.h), each with its cut, schedule and positions.
  *
- * Branch and bound over shapes: every shape gets a bound, and in the order of bounds a plan for few
+ * Branch and bound over shapes: every shape gets a bound, and in the order of a guess a plan for few
  * microbatches, from which its time is estimated; the most promising are planned in full at once, so that
  * shapes whose bound is above them are dismissed. What time is left goes to searches for the schedules of the
  * best. The result is the front of time and memory, and a time that no shape, cut and schedule can beat.
@@ -35,7 +35,8 @@ typedef struct sl_choice {
 typedef struct sl_choices {
     sl_choice *choice; /* [count] by time; each needs less memory than those before */
     int count;
-    sl_time bound; /* nothing in the searched space takes less time */
+    sl_time
+        bound; /* nothing in the searched space takes less time; 0: interrupted before all shapes had one */
     long long shapes, dismissed, estimated, planned;
     double seconds;
 } sl_choices;

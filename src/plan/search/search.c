@@ -230,7 +230,7 @@ static sl_status plan_cut(sl_problem *p, const sl_plan_options *options, double 
     sl_plan better;
     sl_status status = sl_plan_of_order(p, &plan->order, plan->schedule, &better);
     if (status == SL_OK) {
-        memcpy(better.why, plan->why, sizeof better.why);
+        snprintf(better.why, sizeof better.why, "the shortest found, with a cut for its order");
         sl_plan_free(plan);
         *plan = better;
     } else

@@ -54,6 +54,26 @@ static void a_stage_recomputes_layer_by_layer(void **state) {
     sl_problem_free(&p);
 }
 
+/* By hand: what I takes at its start is needed by one layer after the other: 5 and 3 bytes are 5 at a time,
+ * of which I gives back 5, though its layers give back 8. */
+static void gradients_of_one_layer_count_at_a_time(void **state) {
+    (void)state;
+    sl_problem p;
+    equal_layers(1, 1, 2, 4, 1000, &p);
+    p.layers->early[0] = 5;
+    p.layers->early[1] = 3;
+    for (int layer = 0; layer < 2; layer++) {
+        p.layers->delta[SL_I][layer] = -p.layers->early[layer];
+        p.layers->delta[SL_B][layer] = -10 - p.layers->early[layer];
+    }
+    sl_problem_cut(&p, p.layers->first);
+    assert_near(p.start[0], 5, 0);
+    assert_near(p.early[0], 5, 0);
+    assert_near(p.delta[SL_I][0], -5, 0);
+    assert_near(p.delta[SL_B][0], -25, 0);
+    sl_problem_free(&p);
+}
+
 static sl_status plan_with(sl_problem *p, double seconds, sl_plan *plan) {
     const sl_plan_options options = {.schedule = "auto", .time_limit = seconds, .seed = 1, .threads = 1};
     return sl_plan_problem(p, &options, plan);
@@ -219,6 +239,7 @@ int main(void) {
     start_drawing(23);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stage_recomputes_layer_by_layer),
+        cmocka_unit_test(gradients_of_one_layer_count_at_a_time),
         cmocka_unit_test(recomputation_is_chosen_only_where_it_pays),
         cmocka_unit_test(without_room_for_an_input_nothing_fits),
         cmocka_unit_test(the_joint_search_finds_what_trying_everything_finds),
