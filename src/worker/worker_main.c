@@ -131,6 +131,10 @@ static sl_status work(int argc, char **argv, const worker_request *request, sl_l
         SL_TRY_GOTO(out, status, sl_faults_forget(&run, request->folder, group));
     SL_TRY_GOTO(out, status, write_run(argc, argv, request, &kept));
     SL_TRY_GOTO(out, status, train(&run, kept, request, launch, group, left));
+    if (*left && *rank == 0 && !launch->supervised) /* mpirun ends all ranks when the first of them exits */
+        fprintf(stderr,
+                "slackline: ended by SIGTERM after %d iterations; the same command with --resume continues\n",
+                *left - 1);
     sl_group_close_world(group);
 out:
     free(kept);
@@ -163,10 +167,6 @@ int main(int argc, char **argv) {
     SL_THEN(status, work(argc, argv, &request, &launch, &rank, &left));
     if (status != SL_OK)
         sl_launch_worker_fail(&launch, rank, status);
-    if (left && rank == 0 && !launch.supervised)
-        fprintf(stderr,
-                "slackline: ended by SIGTERM after %d iterations; the same command with --resume continues\n",
-                left - 1);
     int supervised = launch.supervised;
     sl_launch_worker_end(&launch);
     return left ? (supervised ? SL_LAUNCH_LEFT : 1) : 0;

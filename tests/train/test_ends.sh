@@ -100,6 +100,10 @@ kill -STOP "$reaper"
 kill -KILL $pid
 kill -KILL "$reaper"
 wait $pid 2>/dev/null
+for _ in $(seq 400); do # the ranks end by themselves; while they live, the folder is theirs
+    [ -z "$(own)" ] && break
+    sleep 0.05
+done
 "$slackline" train "$run" --out "$work/next" --set iterations=1 --set faults=[] >"$work/out" 2>"$work/error" ||
     fail "the next run: $(cat "$work/error")"
 [ ! -e "$temporary" ] || fail "the next start has not cleared $temporary"

@@ -16,7 +16,7 @@ data: {files: ["%s/docs/*.md"], seed: 3}
 parallel: {pipeline: 2, data: 2}
 batch: {microbatches: 16, size: 1}
 optimizer: {kind: adamw, lr: 1e-3, clip: 0.5, warmup: 2}
-iterations: 18
+iterations: 26
 schedule: adaptra
 adapt: false
 """

@@ -96,6 +96,7 @@ def kill_one(runs, kind, after):
     """The run goes on by itself from its newest checkpoint."""
     with runs.start() as run:
         run.await_iteration(after)
+        assert until(lambda: checkpoints(run.out), 60), f"{kind}: no checkpoint after iteration {after}" # written while iterations go on
         victim = run.workers()[1] if kind == "worker" else getattr(run, kind)()
         kill(victim)
         code, error = run.end()

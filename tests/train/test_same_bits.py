@@ -29,7 +29,7 @@ def test_threads_change_no_bit():
 
 def test_a_swap_changes_no_bit():
     # a swap and a return in the middle: paced ops, a link that is slow for iterations 2 to 9
-    many = SMALL.replace("iterations: 5", "iterations: 16").replace("microbatches: 6", "microbatches: 12")
+    many = SMALL.replace("iterations: 5", "iterations: 26").replace("microbatches: 6", "microbatches: 12")
     compare(build, source, folder, "paced", many, {
         "4-ranks-swap": ["parallel.pipeline=4", "schedule=adaptra", "adapt=true", "device.pace_ms={F: 6, I: 6, W: 6}",
                          "adaptation={hold: 2, dwell: 5, gain: 0.01}",

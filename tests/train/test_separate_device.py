@@ -8,14 +8,14 @@ import sys
 sys.dont_write_bytecode = True
 from bits import SMALL
 from runner import build, folder, require, source
-from training import train
+from training import train, train_swapping
 
 require("separate/slackline-worker")
 SEPARATE = os.path.join(build, "separate")
 LLAMA = "model={kind: llama, layers: 4, width: 64, heads: 4, kv_heads: 2, context: 32}"
 NINE = "model={kind: gpt2, layers: 9, width: 32, heads: 4, context: 16}"
 PACED = ["device.pace_ms={F: 4, I: 4, W: 4}"]
-ADAPTS = ["parallel.pipeline=4", "schedule=adaptra", "adapt=true", "iterations=16", "batch.microbatches=12", *PACED,
+ADAPTS = ["parallel.pipeline=4", "schedule=adaptra", "adapt=true", "iterations=26", "batch.microbatches=12", *PACED,
           "adaptation={hold: 2, dwell: 5, gain: 0.01}", "faults=[{iterations: [2, 9], link: [0, 1], latency_ms: 40}]"]
 
 
@@ -37,7 +37,8 @@ def compare(variants):
     for name, settings in variants.items():
         cpu = train(build, file, os.path.join(folder, name + "-cpu"), *settings)
         assert len(set(cpu.bits[0])) > 1, f"{name}: the loss does not move: nothing is trained"
-        results[name] = train(SEPARATE, file, os.path.join(folder, name), *settings)
+        how = train_swapping if settings[:len(ADAPTS)] == ADAPTS else train
+        results[name] = how(SEPARATE, file, os.path.join(folder, name), *settings)
         assert results[name].bits == cpu.bits, f"{name}: {results[name].bits} is not {cpu.bits}"
         print(f"{name}: the same bits")
     return results
@@ -75,5 +76,4 @@ def test_replicas_tensor_ranks_and_zero_have_the_same_bits():
 
 
 def test_swaps_and_delegates_have_the_same_bits():
-    result = compare({"swap": ADAPTS, "delegates": [*ADAPTS, "transport=delegated"]})["swap"]
-    assert set(result.kinds("swap", "return")) == {"swap", "return"}, result.events
+    compare({"swap": ADAPTS, "delegates": [*ADAPTS, "transport=delegated"]})

@@ -56,6 +56,17 @@ def train(build, file, out, *settings):
     return Result(out)
 
 
+def train_swapping(build, file, out, *settings):
+    """A run with a swap and a return. On a busy machine it may have other trouble instead; then it is repeated, each time with the same bits."""
+    results = []
+    while len(results) < 5:
+        results.append(train(build, file, f"{out}-{len(results)}" if results else out, *settings))
+        assert results[-1].bits == results[0].bits, f"{out}: {results[-1].bits} is not {results[0].bits}"
+        if set(results[-1].kinds("swap", "return")) == {"swap", "return"}:
+            return results[-1]
+    raise AssertionError(f"{out}: no swap and return in any of {len(results)} runs: {results[-1].events}")
+
+
 # ---- processes ----
 
 def parent_and_state(pid):

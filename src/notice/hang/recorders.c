@@ -16,7 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATHS = 4096, RAS_PATIENCE = 8, RAS_TRIES = 8, DUMP_WAITS = 35 /* of 0.2 s */, KEPT = 256 };
+enum { PATHS = 4096, RAS_PATIENCE = 8, RAS_TRIES = 8, KEPT = 256 };
+enum { DUMP_WAITS = 75 }; /* of 0.2 s: PyTorch's own watchdog waits 15 s for a dump */
 #define LARGEST ((size_t)1 << 28)
 
 typedef struct process {
@@ -179,7 +180,8 @@ static sl_status take_dumps(sl_hang_recorders *r, int *missing) {
         process *p = &r->process[i];
         if (p->environment && find_dump(p, r->began, name)) {
             SL_TRY(take_file(name, p, &r->torch));
-            forget_environment(p);
+            if (sl_hang_find(&r->torch, p->rank)) /* else it is still being written */
+                forget_environment(p);
         }
         *missing += p->environment && p->requested;
     }

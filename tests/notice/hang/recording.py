@@ -20,15 +20,16 @@ rank = dist.get_rank()
 
 def dump():
     with open(f"{prefix}{rank}.new", "wb") as file:
-        file.write(recorder._dump_fr_trace())
+        file.write(recorder._dump_fr_trace(True, False))  # finding names for its stacks takes seconds of processor time
     os.rename(f"{prefix}{rank}.new", f"{prefix}{rank}")
 
 
 def dump_when_told():
     name = f"{os.environ['TORCH_NCCL_DEBUG_INFO_PIPE_FILE']}{rank}.pipe"
     os.mkfifo(name)
-    with open(name, "rb") as pipe:  # waits for the writer
-        pipe.read(1)
+    while True:
+        with open(name, "rb") as pipe:  # waits for a writer
+            pipe.read()
         dump()
 
 

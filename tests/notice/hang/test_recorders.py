@@ -4,6 +4,7 @@ says joins the verdict and hang.json. Dumps of an earlier job are not read, and 
 import json
 import os
 import re
+import socket
 import sys
 import tempfile
 
@@ -11,19 +12,26 @@ from runner import build, require, source
 
 sys.path.insert(0, os.path.join(source, "tests", "torch"))
 import venv_torch  # noqa: E402,F401  continues under .venv's Python
-from hanging import HERE, Standing, gloo_words  # noqa: E402
+from hanging import HERE, Standing  # noqa: E402
 
 require("slackline", "redis-server")
-RANKS, WRONG = 3, 1
+WRONG = 1
+START = 'for rank in $(seq 0 $((WORLD_SIZE - 1))); do RANK=$rank "$@" & done; wait'  # torchrun would import PyTorch once more
 
 
-def reported(how, after):
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def reported(how, after, ranks=2):
     """The first event of a script that stands, and hang.json."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(TORCH_FR_BUFFER_SIZE="100", TORCH_FR_DUMP_TEMP_FILE=os.path.join(folder, "dump_"),
-                          TORCH_NCCL_DEBUG_INFO_PIPE_FILE=os.path.join(folder, "pipe_"))
-        words = gloo_words(RANKS, [how, str(WRONG), os.path.join(folder, "dump_")])
-        words[words.index(os.path.join(HERE, "stands.py"))] = os.path.join(HERE, "recording.py")
+                          TORCH_NCCL_DEBUG_INFO_PIPE_FILE=os.path.join(folder, "pipe_"),
+                          WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+        words = ["sh", "-c", START, "sh", sys.executable, os.path.join(HERE, "recording.py"), how, str(WRONG), os.path.join(folder, "dump_")]
         with Standing(build, folder, words, ["--hang-after", str(after)], gloo=True) as run:
             event, _ = run.wait_for(("hang", "stall"), 120)
             assert event, open(os.path.join(run.out, "stderr.txt")).read()[-2000:]
@@ -33,16 +41,16 @@ def reported(how, after):
             return event, state
 
 
-def agrees(event, state):
+def agrees(event, state, ranks=2):
     verdict = state["torch"]["verdict"]
-    assert len(state["torch"]["ranks"]) == RANKS and verdict["rank"] == WRONG, verdict
+    assert len(state["torch"]["ranks"]) == ranks and verdict["rank"] == WRONG, verdict
     assert verdict["cause"] == "a rank that has not entered", verdict
     assert re.search(r"all_reduce \(collective 51 of (communicator \d+, )?all ranks\)", verdict["seen"]), verdict
     assert f"PyTorch's flight recorder: rank {WRONG} has not entered" in event["why"], event
 
 
 def test_the_debug_server_is_asked():
-    agrees(*reported("server", 4))
+    agrees(*reported("server", 4, 3), 3)
 
 
 def test_a_process_with_a_pipe_is_told_to_dump():
@@ -60,5 +68,5 @@ def test_dumps_of_an_earlier_job_are_not_read():
 
 def test_a_recorder_that_lacks_a_rank_names_nobody():
     event, state = reported("some", 4)
-    assert len(state["torch"]["ranks"]) == RANKS - 1 and state["torch"]["verdict"]["cause"] == "nothing", state["torch"]
+    assert len(state["torch"]["ranks"]) == 1 and state["torch"]["verdict"]["cause"] == "nothing", state["torch"]
     assert "flight recorder" not in event["why"], event

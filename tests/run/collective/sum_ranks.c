@@ -242,35 +242,49 @@ static sl_time pass_time(sl_group *group, int from, int to, void *data, size_t b
     return now() - begin;
 }
 
+/* Whether some rank says so. Times have upper limits, too, but a machine that others use is often late: such a
+ * measurement is repeated while a rank is above its limit, TRIES times at most. */
+enum { TRIES = 40 };
+
+static int some(sl_group *group, int late, int *wrong) {
+    float any = (float)late, scratch[2 * (1 + 8)];
+    *wrong |= sl_group_max(group, &any, 1, scratch) != SL_OK;
+    return any > 0;
+}
+
+static sl_time least_of(sl_time a, sl_time b) {
+    return a < b ? a : b;
+}
+
 /* A message of 2.5 MB takes 125 ms and the latency, once, though it goes in pieces; the way back and other
  * pairs do not wait for it. */
 static int check_slow_pass(sl_group *group) {
     const size_t bytes = 2500000;
-    int rank = sl_group_rank(group), size = sl_group_size(group), wrong = 0;
+    int rank = sl_group_rank(group), size = sl_group_size(group), wrong = 0, late = 1;
     char *data = calloc(bytes, 1);
     sl_time back = SL_SECOND, other = SL_SECOND, least = LATENCY + 125 * SL_MS;
     slow(group, LATENCY, RATE);
-    float late = 1, scratch[2 * (1 + 8)];
-    for (int i = 0; i < 10 && late > 0; i++) { /* a machine that others use may be late, not always */
+    for (int i = 0; i < TRIES && late; i++) {
         sl_time there = pass_time(group, 0, 1, data, bytes);
         wrong |= (rank == 0 || rank == 1) && there < least;
-        late = rank == 1 && there > least + LATENCY * 3 / 2; /* three pieces, one latency */
-        wrong |= sl_group_max(group, &late, 1, scratch) != SL_OK;
+        late = some(group, rank == 1 && there > least + LATENCY * 3 / 2, &wrong); /* three pieces, one latency */
     }
-    wrong |= late > 0;
-    for (int i = 0; i < 5; i++) {
-        sl_time time = pass_time(group, 1, 0, data, bytes);
-        back = time < back ? time : back;
-        time = pass_time(group, 0, size - 1, data, size > 2 ? bytes : 0);
-        other = time < other ? time : other;
+    wrong |= late;
+    late = 1;
+    for (int i = 0; i < TRIES && late; i++) {
+        back = least_of(back, pass_time(group, 1, 0, data, bytes));
+        other = least_of(other, pass_time(group, 0, size - 1, data, size > 2 ? bytes : 0));
+        late = some(group, back > least / 2 || (size > 2 && other > least / 2), &wrong);
     }
-    wrong |= back > least / 2 || (size > 2 && other > least / 2);
+    wrong |= late;
     slow(group, 0, 0);
-    for (int i = 0; i < 5; i++) {
-        sl_time time = pass_time(group, 0, 1, data, bytes);
-        back = time < back ? time : back;
+    back = SL_SECOND;
+    late = 1;
+    for (int i = 0; i < TRIES && late; i++) {
+        back = least_of(back, pass_time(group, 0, 1, data, bytes));
+        late = some(group, back > least / 2, &wrong);
     }
-    wrong |= back > least / 2;
+    wrong |= late;
     free(data);
     return wrong;
 }
@@ -306,8 +320,7 @@ static int check_slow_sum(sl_group *group) {
     return wrong;
 }
 
-/* Chunks that are under way together pay the latency once, and the link's time one after the other. */
-static int check_flights(sl_group *group) {
+static int fly_together(sl_group *group, sl_time *took) {
     const size_t share = 10000, size = (size_t)sl_group_size(group), count = share * size;
     int rank = sl_group_rank(group), wrong = 0;
     sl_group_flight *flight[MANY] = {0};
@@ -329,14 +342,25 @@ static int check_flights(sl_group *group) {
             wrong |= memcmp(&expected, &mine[i], sizeof expected) != 0;
         }
     }
-    sl_time took = now() - begin;
-    wrong |= rank == 1 && (took < 4 * LATENCY + MANY * 2 * SL_MS || took > MANY * 4 * LATENCY);
+    *took = now() - begin;
     slow(group, 0, 0);
     for (size_t k = 0; k < MANY; k++)
         sl_group_flight_close(flight[k]);
     free(values);
     free(scratch);
     return wrong;
+}
+
+/* Chunks that are under way together pay the latency once, and the link's time one after the other. */
+static int check_flights(sl_group *group) {
+    int wrong = 0, late = 1, rank = sl_group_rank(group);
+    for (int i = 0; i < TRIES && late; i++) {
+        sl_time took;
+        wrong |= fly_together(group, &took);
+        wrong |= rank == 1 && took < 4 * LATENCY + MANY * 2 * SL_MS;
+        late = some(group, rank == 1 && took > MANY * 4 * LATENCY, &wrong);
+    }
+    return wrong | late;
 }
 
 int main(int argc, char **argv) {
