@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """slackline: plans, bounds and times pipeline schedules for training, runs them in PyTorch, and adapts running jobs.
 
+    choices = slackline.choose("model.yaml", "cluster.yaml")   # how to divide a model over a cluster
     plan = slackline.plan("problem.yaml")         # a Plan: its times, ops, transfers, and gap to the lower bound
     schedule = plan.schedule(stage, loss_fn=loss) # ready for schedule.step(x, target=y)
     orchestrator = slackline.Orchestrator("problem.yaml", plan)   # finds slow components of a running job and mitigates them
@@ -10,6 +11,7 @@ It is searched for when it is first needed, in this order: the file that SLACKLI
 puts it (lib); the lib folder of this Python's environment; the search path of the system's loader. The working directory is never searched.
 Importing this package needs neither the library nor PyTorch.
 """
+from ._choose import Arrangement, Choices, Spent, choose
 from ._errors import InvalidRequest, LibraryNotFound, NoAnswer, OutOfMemory, SlacklineError, SystemFailure
 from ._library import version
 from ._orchestrator import STRATEGIES, Action, Event, Incident, Layout, Measurements, Network, Orchestrator, Slow
@@ -22,7 +24,7 @@ from .adapting import adapt
 
 __version__ = "0.1.0"
 __all__ = [
-    "Action", "Changes", "Delegates", "Event", "Explanation", "Incident", "InvalidRequest", "Jitter", "Layout", "LibraryNotFound", "Link",
+    "Action", "Arrangement", "Changes", "Choices", "Delegates", "Event", "Explanation", "Incident", "InvalidRequest", "Jitter", "Layout", "LibraryNotFound", "Link",
     "LinkCost", "Lost", "Measurements", "Network", "NoAnswer", "Op", "OpCost", "Orchestrator", "OutOfMemory", "Plan", "Problem",
-    "ProblemLike", "STRATEGIES", "SlacklineError", "Slow", "SystemFailure", "Transfer", "Watched", "__version__", "adapt", "plan", "pytorch_schedule", "schedules", "simulate", "version", "watch",
+    "ProblemLike", "STRATEGIES", "SlacklineError", "Slow", "Spent", "SystemFailure", "Transfer", "Watched", "__version__", "adapt", "choose", "plan", "pytorch_schedule", "schedules", "simulate", "version", "watch",
 ]

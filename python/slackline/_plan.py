@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar, Dict, Iterable, List,
 from . import _library
 from ._errors import InvalidRequest, SlacklineError
 from ._problem import Changes, Problem, ProblemLike, problem_of
+from ._search import interruptible
 
 if TYPE_CHECKING:
     from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
@@ -273,9 +274,7 @@ def plan(problem: ProblemLike, schedule: str = "auto", time_limit: Optional[floa
     _library.function("planner_set_seed")(planner.handle, _whole(seed, 64, "seed"))
     _library.call("planner_set_threads", planner.handle, _whole(threads, 32, "threads"))
     _library.function("planner_set_exact")(planner.handle, 1 if exact else 0)
-    if threading.current_thread() is threading.main_thread():
-        return _plan_of(_Search(planner, asked).source())
-    return _plan_of(planner.plan(asked))
+    return _plan_of(interruptible(lambda: planner.plan(asked), lambda: _library.function("planner_stop")(planner.handle)))
 
 
 class _Planner:
@@ -287,40 +286,6 @@ class _Planner:
 
     def plan(self, problem: Problem) -> "_Source":
         return _Source(_library.make("planner_plan", self.handle, problem._handle))
-
-
-class _Search(threading.Thread):
-    """Plans in a separate thread, so that the main thread can handle signals. Python delivers signals only to the main thread,
-    and inside a call of the library Ctrl-C would take effect only after the search."""
-    PATIENCE_S = 2.0  # then a search that cannot be stopped (the families of a huge problem) is abandoned, and ends by itself
-
-    def __init__(self, planner: _Planner, problem: Problem) -> None:
-        super().__init__(name="slackline search", daemon=True)
-        self._planner, self._problem = planner, problem
-        self._over = threading.Event()
-        self._found: Optional[_Source] = None
-        self._failed: Optional[BaseException] = None
-
-    def run(self) -> None:
-        try:
-            self._found = self._planner.plan(self._problem)
-        except BaseException as error:  # raised in the caller
-            self._failed = error
-        finally:
-            self._over.set()
-
-    def source(self) -> "_Source":
-        self.start()
-        try:
-            self._over.wait()
-        except BaseException:  # from a signal handler
-            _library.function("planner_stop")(self._planner.handle)
-            self._over.wait(self.PATIENCE_S)
-            raise
-        if self._failed is not None:
-            raise self._failed
-        assert self._found is not None
-        return self._found
 
 
 def simulate(problem: ProblemLike, order: Any, *, changes: Optional[Changes] = None) -> Plan:

@@ -8,7 +8,7 @@ import json
 import math
 import numbers
 import os
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _library
 from ._errors import InvalidRequest
@@ -32,20 +32,10 @@ class Problem:
         self._text: Optional[str]
         self._changes: "list[bytes]"
         texts = _assignments(changes)
-        name: str
-        text: Optional[str]
         if isinstance(source, Problem):
             name, text, texts = source._name, source._text, source._changes + texts
-        elif isinstance(source, Mapping):
-            name, text = "problem", _json(source)
-        elif isinstance(source, str) and not source.strip():
-            raise InvalidRequest("problem: the text is empty")
-        elif isinstance(source, str) and _is_text(source):
-            name, text = "problem", source
-        elif isinstance(source, (str, os.PathLike)):
-            name, text = os.fsdecode(source), None
         else:
-            raise TypeError(f"a problem is a dict, a YAML text, a file's name or a Problem, not {type(source).__name__}")
+            name, text = _named_text(source, "problem", "a problem is a dict, a YAML text, a file's name or a Problem")
         self._name, self._text, self._changes = name, text, texts
         array = (ctypes.c_char_p * len(texts))(*texts) if texts else None
         encoded = _library.encoded(name, "the name of a problem")
@@ -106,13 +96,26 @@ def problem_of(source: ProblemLike, changes: Optional[Changes]) -> Problem:
     return source if isinstance(source, Problem) and not changes else Problem(source, changes)
 
 
+def _named_text(source: Any, what: str, forms: str) -> Tuple[str, Optional[str]]:
+    """The name that errors say, and the text of a dict or text; None: the name is a file's."""
+    if isinstance(source, Mapping):
+        return what, _json(source, what=what)
+    if isinstance(source, str) and not source.strip():
+        raise InvalidRequest(f"{what}: the text is empty")
+    if isinstance(source, str) and _is_text(source):
+        return what, source
+    if isinstance(source, (str, os.PathLike)):
+        return os.fsdecode(source), None
+    raise TypeError(f"{forms}, not {type(source).__name__}")
+
+
 def _is_text(source: str) -> bool:
     if "\n" in source or source.lstrip().startswith("{"):
         return True
     return ": " in source and not os.path.exists(source)
 
 
-def _plain(value: Any, key: str) -> Any:
+def _plain(value: Any, key: str, what: str) -> Any:
     """The value in JSON's types. Numbers and arrays of other packages (NumPy, PyTorch) are converted by their `tolist`."""
     if hasattr(value, "tolist"):
         value = value.tolist()
@@ -120,24 +123,24 @@ def _plain(value: Any, key: str) -> Any:
         return value
     if isinstance(value, (numbers.Real, decimal.Decimal)):
         if not math.isfinite(value):
-            raise InvalidRequest(f"problem: '{key}' must be a number, got {value}")
+            raise InvalidRequest(f"{what}: '{key}' must be a number, got {value}")
         return float(value)
     if isinstance(value, Mapping):
         for name in value:
             if not isinstance(name, str):
-                raise InvalidRequest(f"problem: keys of '{key}' must be texts, got {name!r}" if key else f"problem: keys must be texts, got {name!r}")
-        return {name: _plain(held, f"{key}.{name}" if key else name) for name, held in value.items()}
+                raise InvalidRequest(f"{what}: keys of '{key}' must be texts, got {name!r}" if key else f"{what}: keys must be texts, got {name!r}")
+        return {name: _plain(held, f"{key}.{name}" if key else name, what) for name, held in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
-        return [_plain(held, f"{key}.{i}") for i, held in enumerate(value)]
-    raise InvalidRequest(f"problem: '{key}' must be a number, a text, a list or a dict, got {type(value).__name__}")
+        return [_plain(held, f"{key}.{i}", what) for i, held in enumerate(value)]
+    raise InvalidRequest(f"{what}: '{key}' must be a number, a text, a list or a dict, got {type(value).__name__}")
 
 
-def _json(value: Any, key: str = "") -> str:
+def _json(value: Any, key: str = "", what: str = "problem") -> str:
     """The value as JSON, which is also YAML."""
     try:
-        return json.dumps(_plain(value, key), ensure_ascii=False)
+        return json.dumps(_plain(value, key, what), ensure_ascii=False)
     except RecursionError:
-        raise InvalidRequest("problem: a dict or list that holds itself, or nested too deep") from None
+        raise InvalidRequest(f"{what}: a dict or list that holds itself, or nested too deep") from None
 
 
 def _assignments(changes: Optional[Changes]) -> "list[bytes]":

@@ -1,5 +1,5 @@
 #include "cli/choose_others.h"
-#include "cli/choose_print.h"
+#include "choose/search/choices_write.h"
 #include "plan/lower/written.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* slackline choose: the best ways to train a model on a cluster. */
 #include "base/memory.h"
+#include "choose/search/choices_write.h"
 #include "choose/search/shape_search.h"
 #include "cli/choose_others.h"
-#include "cli/choose_print.h"
 #include "cli/command.h"
 #include "cli/plan_request.h"
 #include "plan/export/export.h"
@@ -73,82 +73,17 @@ static const sl_option options[] = {
               .required = 1),
     SL_OPTIONS_END};
 
-/* ---- --fix ---- */
-
-typedef struct fixed_name {
-    const char *name;
-    size_t at;
-    const char *const *values; /* NULL: a whole number */
-    int least;
-} fixed_name;
-
-static const char *const placements[] = {"linear", "loop", "wave", NULL};
-static const char *const zeros[] = {"0", "1", "2", "3", NULL};
-
-static const fixed_name names[] = {
-    {"tensor", offsetof(sl_shape_fixed, tensor), NULL, 1},
-    {"context", offsetof(sl_shape_fixed, context), NULL, 1},
-    {"expert", offsetof(sl_shape_fixed, expert), NULL, 1},
-    {"data", offsetof(sl_shape_fixed, data), NULL, 1},
-    {"pipeline", offsetof(sl_shape_fixed, pipeline), NULL, 1},
-    {"chunks", offsetof(sl_shape_fixed, chunks), NULL, 1},
-    {"size", offsetof(sl_shape_fixed, size), NULL, 1},
-    {"placement", offsetof(sl_shape_fixed, placement), placements, 0},
-    {"zero", offsetof(sl_shape_fixed, zero), zeros, 0},
-    {"recompute", offsetof(sl_shape_fixed, recompute), sl_recompute_names, 0},
-    {"neighbors", offsetof(sl_shape_fixed, neighbors), sl_neighbors_names, 0},
-};
-
-static sl_status wrong_value(const fixed_name *name, const char *value) {
-    char known[128] = "a whole number from 1";
-    for (int i = 0; name->values && name->values[i]; i++)
-        snprintf(known + (i ? strlen(known) : 0), sizeof known - (i ? strlen(known) : 0), "%s%s",
-                 i ? ", " : "", name->values[i]);
-    return sl_error(SL_EINVAL, "choose: --fix %s takes %s, got '%s'", name->name, known, value);
-}
-
-static sl_status fix_one(const fixed_name *name, const char *value, sl_shape_fixed *fixed) {
-    int *field = (int *)(void *)((char *)fixed + name->at);
-    if (!name->values) {
-        char *end;
-        long number = strtol(value, &end, 10);
-        if (*value == 0 || *end || number < 1 || number > 1000000)
-            return wrong_value(name, value);
-        *field = (int)number;
-        return SL_OK;
-    }
-    for (int i = 0; name->values[i]; i++)
-        if (strcmp(name->values[i], value) == 0) {
-            *field = i;
-            return SL_OK;
-        }
-    return wrong_value(name, value);
-}
-
 static sl_status fix(const sl_texts *asked, sl_shape_fixed *fixed) {
     *fixed = sl_shape_free();
     for (int i = 0; i < asked->count; i++) {
+        char name[64] = "";
         const char *text = asked->text[i], *value = strchr(text, '=');
-        const fixed_name *name = NULL;
-        for (size_t k = 0; value && k < sizeof names / sizeof *names; k++)
-            if (strlen(names[k].name) == (size_t)(value - text) &&
-                strncmp(names[k].name, text, (size_t)(value - text)) == 0)
-                name = &names[k];
-        if (!name)
-            return sl_error(SL_EINVAL,
-                            "choose: --fix takes tensor, context, expert, data, pipeline, chunks, size, "
-                            "placement, zero, recompute or neighbors, and =VALUE, got '%s'",
-                            text);
-        SL_TRY(fix_one(name, value + 1, fixed));
+        snprintf(name, sizeof name, "%.*s", value ? (int)(value - text) : 0, text);
+        if (sl_shape_fix(fixed, value ? name : text, value ? value + 1 : "") != SL_OK)
+            return sl_error(SL_EINVAL, "choose: --fix %s", sl_error_text());
     }
-    /* whole layers are recomputed where a stage needs it */
-    fixed->again = fixed->recompute < 0 ? -1 : fixed->recompute == SL_RECOMPUTE_ALL;
-    if (fixed->recompute == SL_RECOMPUTE_ALL)
-        fixed->recompute = SL_KEEP_ALL;
     return SL_OK;
 }
-
-/* ---- --schedules ---- */
 
 static sl_status allow(choose_request *a) {
     static const char *const of_form[] = {
@@ -273,10 +208,9 @@ static sl_status answer(choose_request *a) {
     case FORM_PLAN:
         return sl_plan_write_json(&first->problem, &first->plan, stdout);
     case FORM_JSON:
-        sl_choices_print_json(&a->found, &a->model, &a->devices);
-        return SL_OK;
+        return sl_choices_write_json(&a->found, &a->model, &a->devices, stdout);
     default:
-        sl_choices_print_text(&a->found, &a->model, &a->devices);
+        sl_choices_write_text(&a->found, &a->model, &a->devices, stdout);
         return SL_OK;
     }
 }

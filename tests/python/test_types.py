@@ -22,6 +22,8 @@ from pathlib import Path
 plan: slackline.Plan = slackline.plan({"pipeline": {"ranks": 2}}, "auto", 1.5, changes=["pipeline.ranks=3"])
 slower = slackline.simulate(Path("problem.yaml"), plan, changes={"pipeline.links.list.0.latency_ms": 60})
 total: float = sum(op.end_ms - op.start_ms for op in plan.rank_ops(0)) + slower.makespan_ms + plan.explain().work_ms
+choices: slackline.Choices = slackline.choose({"layers": []}, Path("cluster.yaml"), fix={"tensor": 8}, schedules=["1f1b"])
+best: slackline.Plan = choices.arrangements[0].plan()
 seen = slackline.watch(["torchrun", "train.py"], out=Path("runs"), options=("--record",), timeout=10)
 code: int = seen.exit_code
 with slackline.Orchestrator(["problem.yaml", slackline.Problem("problem.yaml")], plan, replicas=2) as job:

@@ -3,6 +3,7 @@
  * other, then context ranks, then replicas before pipeline ranks, or the other way around.
  *
  *   shape          which shapes there are, and why one is not possible
+ *   shape_fix      the values that the search must not change, by their names
  *   positions          the devices of a shape's ranks, and what they make of ranks and links
  *   shape_problem  a shape as the planner's problem, with its layers
  *   shape_bound    what no schedule of a shape can beat */
@@ -34,6 +35,12 @@ typedef struct sl_shape_fixed {
 } sl_shape_fixed;
 
 extern const char *const sl_neighbors_names[], *const sl_recompute_names[];
+
+/** Any values. */
+sl_shape_fixed sl_shape_free(void);
+/** Fixes a value by its name, "tensor" to "8". SL_EINVAL: unknown name or value, with the known ones, to be
+ * prefixed by what the name was given to. */
+sl_status sl_shape_fix(sl_shape_fixed *fixed, const char *name, const char *value);
 
 /** Devices of a shape. */
 int sl_shape_devices(const sl_shape *shape);

@@ -51,10 +51,6 @@ typedef struct shape_search {
     int cut_short; /* not every shape has a bound */
 } shape_search;
 
-sl_shape_fixed sl_shape_free(void) {
-    return (sl_shape_fixed){.placement = -1, .zero = -1, .again = -1, .neighbors = -1, .recompute = -1};
-}
-
 static sl_limit until(const shape_search *s, double share) {
     return (sl_limit){s->begin + sl_from_ms(share * s->options->time_limit * 1e3), s->options->stop};
 }

@@ -41,9 +41,6 @@ typedef struct sl_choices {
     double seconds;
 } sl_choices;
 
-/** Any fixed values. */
-sl_shape_fixed sl_shape_free(void);
-
 /** Finds them. SL_ENONE: no shape is possible, or none fits into memory; SL_ENOMEM. Free with
  * sl_choices_free, also on error. */
 sl_status sl_choose(const sl_model_work *model, const sl_devices *devices, const sl_choose_options *options,

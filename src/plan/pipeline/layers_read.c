@@ -18,6 +18,8 @@ static const sl_number_range bytes = {.least = 0, .most = SL_MAX_MEMORY},
 const sl_key sl_layers_keys[] = {
     {.name = "count", .type = SL_KEY_INT, .offset = offsetof(layers_request, count), .minimum = 1, .maximum = 65536, .help = "layers; every stage gets at least one; default: the layout's"},
     {.name = "layout", .type = SL_KEY_TEXT, .offset = offsetof(layers_request, layout), .help = "the cut, as Megatron-LM's --pipeline-model-parallel-layout has it: each letter is a layer, and plans choose no other cut"},
+    {.name = "cut", .type = SL_KEY_CUSTOM, .help = "list of layers of each stage, at least 1 each, that sums to count (bidirectional: of the first pipeline); plans may choose another; default: even"},
+    {.name = "recomputed", .type = SL_KEY_CUSTOM, .help = "list of true and false per stage, with recompute: auto: what recomputes in this cut; plans may choose otherwise; default: none"},
     {.name = "times_ms", .type = SL_KEY_CUSTOM, .required = 1, .section = sl_time_keys, .help = "as times_ms of the pipeline, but a number or one per layer; no FB"},
     {.name = "delta", .type = SL_KEY_CUSTOM, .section = sl_delta_keys, .help = "as memory.delta, but a number or one per layer; I_start: in a stage, the largest of its layers counts; input: what F keeps of a layer of a stage that recomputes"},
     {.name = "weights", .type = SL_KEY_CUSTOM, .help = "memory that a layer takes all the time, part of memory.limit and of the peak; a number or one per layer; default 0"},
@@ -102,6 +104,29 @@ static sl_status read_layout(const sl_yaml *map, const char *text, int stages, i
     return take_layout(map, layout, stages, count);
 }
 
+/* The present cut: even if the file has none. */
+static sl_status read_cut(const sl_yaml *map, const sl_layer_layout *layout, int stages, sl_layers *l) {
+    const sl_yaml *node = sl_yaml_find(map, "cut");
+    int64_t layers, sum = 0;
+    for (int stage = 0; stage <= stages; stage++)
+        l->first[stage] = layout->first ? layout->first[stage] : (int)((int64_t)l->count * stage / stages);
+    if (!node)
+        return SL_OK;
+    if (layout->first)
+        return sl_yaml_error(node, "is given by 'layout'; give one of them");
+    if (node->kind != SL_YAML_LIST || node->children != stages)
+        return sl_yaml_error(node, "must be a list of %d, one per stage", stages);
+    for (int stage = 0; stage < stages; stage++) {
+        if (sl_yaml_int(node->child[stage], 1, l->count, &layers) != SL_OK)
+            return sl_yaml_error(node, "must hold whole numbers from 1 to %d (stage %d)", l->count, stage);
+        l->first[stage] = (int)sum;
+        sum += layers;
+    }
+    return sum == l->count
+               ? SL_OK
+               : sl_yaml_error(node, "has %lld layers in all, but 'count' is %d", (long long)sum, l->count);
+}
+
 static sl_status read_layers(const sl_yaml *map, int count, sl_layer_layout *layout, sl_problem *p) {
     int stages = p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages;
     if (count < stages)
@@ -116,8 +141,7 @@ static sl_status read_layers(const sl_yaml *map, int count, sl_layer_layout *lay
     }
     SL_TRY(read_costs(map, l, p->ranks));
     SL_TRY(check_sums(map, l, p->ranks));
-    for (int stage = 0; stage <= stages; stage++)
-        l->first[stage] = layout->first ? layout->first[stage] : (int)((int64_t)l->count * stage / stages);
+    SL_TRY(read_cut(map, layout, stages, l));
     l->letter = layout->letter;
     layout->letter = NULL;
     return SL_OK;

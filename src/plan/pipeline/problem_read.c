@@ -158,18 +158,36 @@ static void recompute_stage(sl_problem *p, int stage, double input) {
     p->delta[SL_F][stage] = input;
 }
 
+/* `recompute: auto`: the stages that recompute in the present cut. */
+static sl_status read_recomputed(const sl_yaml *node, sl_problem *p) {
+    if (node && (node->kind != SL_YAML_LIST || node->children != p->stages))
+        return sl_yaml_error(node, "must be a list of %d, one per stage", p->stages);
+    for (int stage = 0; node && stage < p->stages; stage++) {
+        int wanted;
+        if (node->child[stage]->kind != SL_YAML_SCALAR || sl_yaml_bool(node->child[stage], &wanted) != SL_OK)
+            return sl_yaml_error(node, "must be a list of true and false");
+        p->recompute[stage] = (unsigned char)wanted;
+    }
+    return SL_OK;
+}
+
 static sl_status read_recompute(const sl_yaml *pipeline, sl_problem *p) {
     const sl_yaml *node = sl_yaml_find(pipeline, "recompute"), *memory = sl_yaml_find(pipeline, "memory"),
                   *delta = memory ? sl_yaml_find(memory, "delta") : NULL,
-                  *kept = delta ? sl_yaml_find(delta, "input") : NULL;
+                  *kept = delta ? sl_yaml_find(delta, "input") : NULL,
+                  *layers = sl_yaml_find(pipeline, "layers"),
+                  *chosen = layers ? sl_yaml_find(layers, "recomputed") : NULL;
     double *input;
     if (node && p->layers && node->kind == SL_YAML_SCALAR && strcmp(node->text, "auto") == 0) {
         if (p->layers->letter)
             return sl_yaml_error(node, "cannot be auto with a layout, which gives the cut");
         p->layers->recompute = 1;
+        SL_TRY(read_recomputed(chosen, p));
         sl_problem_cut(p, p->layers->first);
         return SL_OK;
     }
+    if (chosen)
+        return sl_yaml_error(chosen, "is only for 'recompute: auto'");
     if (node && node->kind == SL_YAML_MAP)
         return sl_yaml_error(node, "must be true, false or a list of %d", p->stages);
     if (node && node->kind == SL_YAML_LIST && node->children != p->stages)

@@ -108,15 +108,36 @@ static void write_memory(const sl_problem *p, FILE *out) {
     write_times(out, "    ", "offload_ms", p->offload, p->stages);
 }
 
+static void write_booleans(const unsigned char *values, int count, FILE *out) {
+    for (int i = 0; i < count; i++)
+        fprintf(out, "%s%s", i ? ", " : "[", values[i] ? "true" : "false");
+    fprintf(out, "]\n");
+}
+
+/* The present cut, and what recomputes in it if plans may choose that. */
+static void write_cut(const sl_problem *p, FILE *out) {
+    const sl_layers *l = p->layers;
+    int stages = p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages;
+    if (l->letter) {
+        fprintf(out, "    layout: \"");
+        sl_layer_layout_write(l->letter, l->first, stages, out);
+        fprintf(out, "\"\n");
+    } else {
+        fprintf(out, "    cut: ");
+        for (int stage = 0; stage < stages; stage++)
+            fprintf(out, "%s%d", stage ? ", " : "[", l->first[stage + 1] - l->first[stage]);
+        fprintf(out, "]\n");
+    }
+    if (l->recompute) {
+        fprintf(out, "    recomputed: ");
+        write_booleans(p->recompute, p->stages, out);
+    }
+}
+
 static void write_layers(const sl_problem *p, FILE *out) {
     const sl_layers *l = p->layers;
     fprintf(out, "  layers:\n    count: %d\n", l->count);
-    if (l->letter) {
-        fprintf(out, "    layout: \"");
-        sl_layer_layout_write(l->letter, l->first, p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages,
-                              out);
-        fprintf(out, "\"\n");
-    }
+    write_cut(p, out);
     fprintf(out, "    times_ms:\n");
     for (int kind = 0; kind < SL_OP_KINDS; kind++)
         write_times(out, "      ", sl_op_name(kind), l->time[kind], l->count);
@@ -196,10 +217,11 @@ sl_status sl_problem_write(const sl_problem *p, FILE *out) {
     else
         write_stages(p, out);
     write_memory(p, out);
-    fprintf(out, "  recompute: %s", p->layers && p->layers->recompute ? "auto\n" : "[");
-    for (int stage = 0; stage < p->stages && !(p->layers && p->layers->recompute); stage++)
-        fprintf(out, "%s%s%s", stage ? ", " : "", p->recompute[stage] ? "true" : "false",
-                stage == p->stages - 1 ? "]\n" : "");
+    fprintf(out, "  recompute: ");
+    if (p->layers && p->layers->recompute)
+        fprintf(out, "auto\n");
+    else
+        write_booleans(p->recompute, p->stages, out);
     if (!p->layers || !p->layers->gather) {
         fprintf(out, "  data_parallel:\n");
         write_times(out, "    ", "reduce_ms", p->reduce, p->stages);

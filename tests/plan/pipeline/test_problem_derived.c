@@ -183,6 +183,12 @@ static void layers_are_cut_into_stages(void **state) {
         }
     }
     sl_problem_free(&p);
+    assert_ok(read_text(SHAPE "  layers:\n    count: 7\n    cut: [1, 4, 2]\n"
+                              "    times_ms: {F: [1, 2, 3, 4, 5, 6, 7], I: 1, W: 2}\n    speed: [1, 2, 0.5]\n",
+                        &p));
+    for (int s = 0; s < 3; s++)
+        assert_near(sl_to_ms(p.time[SL_F][s]), f[1][s], 1e-9);
+    sl_problem_free(&p);
 }
 
 int main(void) {

@@ -69,7 +69,9 @@ static void assert_same_layers(const sl_problem *p, const sl_problem *q) {
             assert_true(a->delta[kind][i] == b->delta[kind][i]);
     }
     for (int i = 0; i < a->count; i++)
-        assert_true(a->weights[i] == b->weights[i]);
+        assert_true(a->weights[i] == b->weights[i] && a->early[i] == b->early[i] &&
+                    a->input[i] == b->input[i]);
+    assert_int_equal(a->recompute, b->recompute);
     for (int r = 0; r < p->ranks; r++)
         assert_true(a->speed[r] == b->speed[r] && (!a->memory || a->memory[r] == b->memory[r]));
     assert_memory_equal(a->first, b->first, ((size_t)p->stages + 1) * sizeof(int));
@@ -178,9 +180,37 @@ static void print_costs(FILE *out, int count, int layers) {
     print_numbers(out, "F", count, 30);
     print_numbers(out, ", I", count, -10);
     print_numbers(out, ", W", count, -20);
-    if (!layers)
-        print_numbers(out, ", input", count, 3);
+    print_numbers(out, ", input", count, 3);
+    if (layers)
+        print_numbers(out, ", I_start", count, 5);
     fprintf(out, "}\n");
+}
+
+/* All stages, none, some, or as plans choose. */
+static void print_recompute(FILE *out, int stages) {
+    int kind = (int)draw(4);
+    fprintf(out, "  recompute: %s",
+            kind == 0   ? "auto\n"
+            : kind == 1 ? "true\n"
+            : kind == 2 ? "false\n"
+                        : "[");
+    for (int stage = 0; stage < stages && kind == 3; stage++)
+        fprintf(out, "%s%s", draw(2) ? "true" : "false", stage == stages - 1 ? "]\n" : ", ");
+}
+
+/* As a search leaves a problem with layers: another cut, and other stages that recompute. */
+static void cut_randomly(sl_problem *p) {
+    int stages = p->placement == SL_BIDIRECTIONAL ? p->ranks : p->stages, at = 0;
+    int *first = calloc((size_t)p->stages + 1, sizeof *first);
+    for (int stage = 0; stage < stages; stage++) {
+        first[stage] = at;
+        at += 1 + (int)draw(p->layers->count - at - (stages - stage) + 1);
+    }
+    first[stages] = p->layers->count;
+    for (int stage = 0; stage < p->stages && p->layers->recompute; stage++)
+        p->recompute[stage] = (unsigned char)draw(2);
+    sl_problem_cut(p, first);
+    free(first);
 }
 
 static void print_links(FILE *out, int ranks) {
@@ -220,6 +250,10 @@ static char *draw_text(void) {
         print_links(out, ranks);
     if (draw(2) && !layers)
         fprintf(out, "  recompute: true\n");
+    if (layers && draw(4))
+        print_recompute(out, stages);
+    if (draw(3) == 0)
+        fprintf(out, "  overhead_ms: {op: 0.0%d, message: 0.00%d}\n", (int)draw(100), (int)draw(100));
     fprintf(out, "  data_parallel: {");
     print_numbers(out, "reduce_ms", stages, 100);
     print_numbers(out, ", gather_ms", stages, 100);
@@ -239,6 +273,8 @@ static void any_file_that_is_read_is_written_as_the_same_problem(void **state) {
         char *text = draw_text(), *written;
         if (read_text(text, &p) != SL_OK)
             fail_msg("%s of\n%s", sl_error_text(), text);
+        if (p.layers && draw(4))
+            cut_randomly(&p);
         written = write_text(&p);
         if (read_text(written, &q) != SL_OK)
             fail_msg("%s of\n%s", sl_error_text(), written);

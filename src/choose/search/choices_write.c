@@ -1,8 +1,7 @@
-#include "cli/choose_print.h"
+#include "choose/search/choices_write.h"
 #include "plan/pipeline/layers.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* Where the time of an iteration goes, s, on average over ranks. */
 typedef struct losses {
@@ -68,7 +67,7 @@ static json_t *choice_json(const sl_choice *c) {
         s->data, "pipeline", s->pipeline, "chunks", s->chunks, "placement", sl_placement_name(s->placement),
         "microbatch_size", s->division.size, "microbatches", s->microbatches, "zero", s->zero, "recompute",
         sl_recompute_names[s->division.recompute], "recomputed_stages", recompute_json(&c->problem),
-        "positions", sl_neighbors_names[s->neighbors], "schedule", c->plan.schedule, "cut",
+        "neighbors", sl_neighbors_names[s->neighbors], "schedule", c->plan.schedule, "cut",
         sl_choose_cut_json(&c->problem), "iteration_ms", sl_to_ms(c->time), "lower_bound_ms",
         sl_to_ms(c->bound), "tokens_per_s", c->tokens_per_s, "memory_gb", c->memory / 1e9,
         "memory_gb_by_rank", memory_json(c), "time_ms", "computed", 1e3 * l.computed, "recomputed",
@@ -80,7 +79,8 @@ static double gap(const sl_choices *f) {
     return f->bound > 0 ? (double)(f->choice[0].time - f->bound) / (double)f->bound : 0;
 }
 
-void sl_choices_print_json(const sl_choices *f, const sl_model_work *model, const sl_devices *devices) {
+sl_status sl_choices_write_json(const sl_choices *f, const sl_model_work *model, const sl_devices *devices,
+                                FILE *out) {
     json_t *list = json_array();
     for (int i = 0; i < f->count; i++)
         json_array_append_new(list, choice_json(&f->choice[i]));
@@ -90,12 +90,13 @@ void sl_choices_print_json(const sl_choices *f, const sl_model_work *model, cons
                   "lower_bound_ms", sl_to_ms(f->bound), "gap", gap(f), "shapes", (json_int_t)f->shapes,
                   "dismissed", (json_int_t)f->dismissed, "estimated", (json_int_t)f->estimated, "planned",
                   (json_int_t)f->planned, "solve_ms", 1e3 * f->seconds, "arrangements", list);
-    json_dumpf(all, stdout, JSON_COMPACT | JSON_REAL_PRECISION(12));
-    printf("\n");
+    int written = all && json_dumpf(all, out, JSON_COMPACT | JSON_REAL_PRECISION(12)) == 0;
+    fprintf(out, "\n");
     json_decref(all);
+    return written ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the arrangements");
 }
 
-static void print_row(const sl_choice *c) {
+static void write_row(const sl_choice *c, FILE *out) {
     const sl_shape *s = &c->shape;
     const losses l = losses_of(c);
     double whole = (double)c->time / 1e9;
@@ -109,40 +110,45 @@ static void print_row(const sl_choice *c) {
         snprintf(keeps, sizeof keeps, "%d of %d stages", again, c->problem.stages);
     else
         snprintf(keeps, sizeof keeps, "%s", s->division.recompute ? "attention" : "-");
-    printf("%10.6g %10.0f %6.1f %6d %7d %6d %4d  %-11s %6d x %-5d %4d  %-15s %-17s %5.1f %5.1f %5.1f %5.1f\n",
-           sl_to_ms(c->time), c->tokens_per_s, c->memory / 1e9, s->division.tensor, s->division.context,
-           s->division.expert, s->data, stages, s->microbatches, s->division.size, s->zero, keeps,
-           c->plan.schedule, 100 * l.bubble / whole, 100 * (l.tensor + l.context + l.expert) / whole,
-           100 * (l.sums + l.weights + l.update) / whole, 100 * l.recomputed / whole);
+    fprintf(
+        out,
+        "%10.6g %10.0f %6.1f %6d %7d %6d %4d  %-11s %6d x %-5d %4d  %-15s %-17s %5.1f %5.1f %5.1f %5.1f\n",
+        sl_to_ms(c->time), c->tokens_per_s, c->memory / 1e9, s->division.tensor, s->division.context,
+        s->division.expert, s->data, stages, s->microbatches, s->division.size, s->zero, keeps,
+        c->plan.schedule, 100 * l.bubble / whole, 100 * (l.tensor + l.context + l.expert) / whole,
+        100 * (l.sums + l.weights + l.update) / whole, 100 * l.recomputed / whole);
 }
 
-static void print_cut(const sl_choice *c) {
+static void write_cut(const sl_choice *c, FILE *out) {
     const sl_problem *p = &c->problem;
-    printf("layers of its stages:");
+    fprintf(out, "layers of its stages:");
     for (int stage = 0; stage < p->stages; stage++)
-        printf("%s %d", stage ? "," : "", p->layers->first[stage + 1] - p->layers->first[stage]);
-    printf("\n");
+        fprintf(out, "%s %d", stage ? "," : "", p->layers->first[stage + 1] - p->layers->first[stage]);
+    fprintf(out, "\n");
 }
 
-void sl_choices_print_text(const sl_choices *f, const sl_model_work *model, const sl_devices *devices) {
-    printf("%s, %d layers, %lld sequences of %d tokens, on %d devices\n", model->name ? model->name : "model",
-           model->layers, model->sequences, model->context, devices->count);
-    printf("%lld arrangements: %lld dismissed, %lld estimated, %lld planned, in %.1f s\n", f->shapes,
-           f->dismissed, f->estimated, f->planned, f->seconds);
+void sl_choices_write_text(const sl_choices *f, const sl_model_work *model, const sl_devices *devices,
+                           FILE *out) {
+    fprintf(out, "%s, %d layers, %lld sequences of %d tokens, on %d devices\n",
+            model->name ? model->name : "model", model->layers, model->sequences, model->context,
+            devices->count);
+    fprintf(out, "%lld arrangements: %lld dismissed, %lld estimated, %lld planned, in %.1f s\n", f->shapes,
+            f->dismissed, f->estimated, f->planned, f->seconds);
     if (f->bound > 0)
-        printf("nothing among them takes less than %.6g ms; the best is at most %.2g%% above\n\n",
-               sl_to_ms(f->bound), 100 * gap(f));
+        fprintf(out, "nothing among them takes less than %.6g ms; the best is at most %.2g%% above\n\n",
+                sl_to_ms(f->bound), 100 * gap(f));
     else
-        printf("interrupted before every arrangement had a bound\n\n");
-    printf("%10s %10s %6s %6s %7s %6s %4s  %-11s %14s %4s  %-15s %-17s %5s %5s %5s %5s\n", "ms", "tokens/s",
-           "GB", "tensor", "context", "expert", "data", "pipeline", "microbatches", "ZeRO", "recompute",
-           "schedule", "idle%", "sent%", "sums%", "rec.%");
+        fprintf(out, "interrupted before every arrangement had a bound\n\n");
+    fprintf(out, "%10s %10s %6s %6s %7s %6s %4s  %-11s %14s %4s  %-15s %-17s %5s %5s %5s %5s\n", "ms",
+            "tokens/s", "GB", "tensor", "context", "expert", "data", "pipeline", "microbatches", "ZeRO",
+            "recompute", "schedule", "idle%", "sent%", "sums%", "rec.%");
     for (int i = 0; i < f->count; i++)
-        print_row(&f->choice[i]);
-    printf("\nThe first: ");
-    print_cut(&f->choice[0]);
-    printf("idle: waiting in the pipeline; sent: messages of tensor, context and expert ranks; sums: those "
-           "over replicas, "
-           "and the update of weights;\nrec.: recomputation. All in percent of the iteration, on average "
-           "over ranks.\n");
+        write_row(&f->choice[i], out);
+    fprintf(out, "\nThe first: ");
+    write_cut(&f->choice[0], out);
+    fprintf(out,
+            "idle: waiting in the pipeline; sent: messages of tensor, context and expert ranks; sums: those "
+            "over replicas, "
+            "and the update of weights;\nrec.: recomputation. All in percent of the iteration, on average "
+            "over ranks.\n");
 }
