@@ -6,7 +6,7 @@ import ctypes
 import json
 import os
 from dataclasses import dataclass
-from typing import Any, ClassVar, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, ClassVar, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _library
 from ._errors import InvalidRequest
@@ -70,9 +70,12 @@ class Arrangement:
         """The plan of one replica's pipeline. The update of the weights follows it."""
         return _plan_of(_Source(_library.make("choices_plan", *self._asked())))
 
+    def __getstate__(self) -> Dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_source"}
+
     def _asked(self) -> Tuple[Any, int]:
         if self._source is None:
-            raise InvalidRequest("this arrangement was put together by hand or comes from another process")
+            raise InvalidRequest("this arrangement was put together by hand, copied, or comes from another process, and has no plan")
         choices, index = self._source
         return choices.handle, index
 

@@ -78,8 +78,10 @@ static sl_status fix(const sl_texts *asked, sl_shape_fixed *fixed) {
     for (int i = 0; i < asked->count; i++) {
         char name[64] = "";
         const char *text = asked->text[i], *value = strchr(text, '=');
-        snprintf(name, sizeof name, "%.*s", value ? (int)(value - text) : 0, text);
-        if (sl_shape_fix(fixed, value ? name : text, value ? value + 1 : "") != SL_OK)
+        if (!value)
+            return sl_error(SL_EINVAL, "choose: --fix takes NAME=VALUE, such as tensor=8, got '%s'", text);
+        snprintf(name, sizeof name, "%.*s", (int)(value - text), text);
+        if (sl_shape_fix(fixed, name, value + 1) != SL_OK)
             return sl_error(SL_EINVAL, "choose: --fix %s", sl_error_text());
     }
     return SL_OK;

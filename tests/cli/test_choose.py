@@ -59,7 +59,7 @@ def test_fixed_values_hold():
 
 
 def test_errors_name_what_is_wrong():
-    for words, code, said in (([small], 2, "needs a CLUSTER"), ([], 2, "give a MODEL and a CLUSTER"), ([small, devices, "--fix", "tensor"], 2, "--fix takes tensor"),
+    for words, code, said in (([small], 2, "needs a CLUSTER"), ([], 2, "give a MODEL and a CLUSTER"), ([small, devices, "--fix", "tensor"], 2, "--fix takes NAME=VALUE"), ([small, devices, "--fix", "color=red"], 2, "--fix takes tensor"),
                               ([small, devices, "--fix", "placement=ring"], 2, "linear, loop, wave"), ([small, devices, "--fix", "tensor=0"], 2, "whole number from 1"),
                               ([small, devices, "--fix", "data=3"], 1, "no shape divides 16 sequences of 8 layers over 8 devices"),
                               ([small, devices, "--set", "batch.sequences=0"], 2, "sequences"), ([devices, small], 2, "devices.yaml")):

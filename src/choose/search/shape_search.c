@@ -222,7 +222,7 @@ static sl_status plan_shape(shape_search *s, const candidate *c, double seconds,
     SL_TRY(seconds > 0 && !s->options->schedules ? sl_plan_problem(&made->problem, &options, &made->plan)
                                                  : plan_quickly(s, &made->problem, &made->plan));
     made->time = made->plan.value + (sl_time)besides_ns(&made->problem, &made->parts);
-    made->bound = sl_later(c->bound.time, made->plan.bound + sl_from_ms(made->parts.update * 1e3));
+    made->bound = sl_later(c->bound.time, made->plan.bound + (sl_time)(made->parts.update * 1e9));
     made->memory = largest_memory(&made->problem, &made->plan);
     made->tokens_per_s = (double)s->model->sequences * s->model->context / ((double)made->time / 1e9);
     return SL_OK;

@@ -53,7 +53,7 @@ static void every_mistake_is_named_with_its_place(void **state) {
          "has 5 layers in all, but 'count' is 4"},
         {SHAPE "  layers: {count: 4, cut: [4, 0, 0], times_ms: {F: 1, I: 1, W: 1}}\n", "p.yaml:4: 'cut'",
          "whole numbers from 1 to 4 (stage 1)"},
-        {SHAPE "  layers: {layout: 't|t|tt', cut: [1, 1, 2], times_ms: {F: 1, I: 1, W: 1}}\n",
+        {SHAPE "  layers: {layout: 'Et|t|tL', cut: [1, 1, 2], times_ms: {F: 1, I: 1, W: 1}}\n",
          "p.yaml:4: 'cut'", "is given by 'layout'"},
         {SHAPE "  layers: {count: 4, recomputed: [true, true, false], times_ms: {F: 1, I: 1, W: 1}}\n",
          "p.yaml:4: 'recomputed'", "is only for 'recompute: auto'"},
