@@ -194,7 +194,7 @@ def even(layers, stages):
 
 
 def as_megatron(model, fix, schedule, chunks):
-    """ms of a schedule with evenly divided layers, and whether it fits; None: the model cannot be divided like that."""
+    """ms of a schedule with evenly divided layers, and whether it fits."""
     placement = "linear" if chunks == 1 else "loop"
     roomy = HOSTS | {"device": HOSTS["device"] | {"memory_gb": 100000}}
     found = choose(model, roomy, fix | {"chunks": chunks, "placement": placement}, schedules=[schedule], most=1).arrangements[0]
