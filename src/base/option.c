@@ -29,7 +29,46 @@ static int list_begun(const struct option *table, const char *word, char *text, 
     return count;
 }
 
+/* A key of the command's file by the name of an option or the beginning of KEY=VALUE. */
+typedef struct wanted_key {
+    const char *word;
+    size_t length;
+    char path[160]; /* "": none so far */
+} wanted_key;
+
+/* Whether the last part of `path`, or all of it, is the word, in which - stands for _ and . */
+static int is_named(const wanted_key *w, const char *path) {
+    if (strlen(path) != w->length)
+        return 0;
+    size_t same = 0;
+    while (same < w->length && (path[same] == w->word[same] || w->word[same] == '-'))
+        same++;
+    return same == w->length;
+}
+
+/* A section is meant by its key `kind`. */
+static void match_key(const char *path, const sl_key *key, void *context) {
+    wanted_key *w = context;
+    char whole[sizeof w->path], section[sizeof w->path];
+    snprintf(whole, sizeof whole, "%s%s", path, key->name);
+    snprintf(section, sizeof section, "%.*s", (int)strlen(path) - 1, path);
+    const int is_kind = *path && strcmp(key->name, "kind") == 0 && is_named(w, section);
+    if (!w->path[0] && !strstr(whole, "[]") && (is_named(w, key->name) || is_named(w, whole) || is_kind))
+        snprintf(w->path, sizeof w->path, "%s", whole);
+}
+
+/* What --set would be given for the word; 0: the command has no --set, or its file no such key. */
+static int find_key(const sl_options *o, const char *word, size_t length, char path[160]) {
+    wanted_key wanted = {.word = word, .length = length};
+    for (const sl_option *row = o->table; row->name && length > 0; row++)
+        if (row->keys && row->kind == SL_TAKES_TEXTS)
+            row->keys(match_key, &wanted);
+    snprintf(path, 160, "%s", wanted.path);
+    return path[0] != 0;
+}
+
 static sl_status refuse_name(const sl_options *o, const struct option *table, const char *text) {
+    char path[160];
     const char *names[MAX_NAMES + 1] = {NULL};
     char begun[256];
     int is_long = strncmp(text, "--", 2) == 0;
@@ -37,6 +76,9 @@ static sl_status refuse_name(const sl_options *o, const struct option *table, co
         names[i] = table[i].name;
     if (is_long && list_begun(table, text + 2, begun, sizeof begun) > 1)
         return sl_error(SL_EINVAL, "%s: '%s' may be any of %s", o->command, text, begun);
+    if (is_long && find_key(o, text + 2, strlen(text + 2), path))
+        return sl_error(SL_EINVAL, "%s: unknown option '%s'; did you mean '--set %s=VALUE'?", o->command,
+                        text, path);
     const char *near = is_long ? sl_suggest(text + 2, names) : NULL;
     if (near)
         return sl_error(SL_EINVAL, "%s: unknown option '%s'; did you mean '--%s'?", o->command, text, near);
@@ -152,10 +194,32 @@ sl_status sl_option_too_much(const sl_options *o) {
 
 /* ---- parsing ---- */
 
+/* What a word may have been meant for: a setting, or the file of an option that the command requires. */
+static void guess_word(const sl_options *o, char *text, size_t size) {
+    const char *equals = strchr(o->value, '=');
+    char path[160];
+    text[0] = 0;
+    if (equals && find_key(o, o->value, (size_t)(equals - o->value), path)) {
+        snprintf(text, size, "; did you mean '--set %s%.100s'?", path, equals);
+        return;
+    }
+    for (const sl_option *row = o->table; row->name && !equals; row++)
+        if (*row->name && row->required && row->completes == SL_COMPLETES_FILE) {
+            snprintf(text, size, "; did you mean '--%s %.100s'?", row->name, o->value);
+            return;
+        }
+}
+
 static sl_status take_text(const sl_options *o, void *field) {
     const char **text = field;
-    if (o->row->kind == SL_TAKES_ONCE && *text)
-        return sl_error(SL_EINVAL, "%s: %s, got '%.200s' too", o->command, o->row->words, o->value);
+    char guess[320];
+    if (o->row->kind == SL_TAKES_ONCE && *text) {
+        if (*o->row->name)
+            guess[0] = 0;
+        else
+            guess_word(o, guess, sizeof guess);
+        return sl_error(SL_EINVAL, "%s: %s, got '%.200s' too%s", o->command, o->row->words, o->value, guess);
+    }
     *text = o->value;
     return SL_OK;
 }

@@ -9,19 +9,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ROW(name) &sl_command_##name,
+#define ROW(name, part) &sl_command_##name,
 const sl_command *const sl_commands[] = {SL_COMMANDS(ROW) NULL};
+#define PART(name, part) part,
+static const char *const parts[] = {SL_COMMANDS(PART)};
 
 #define COMMANDS (sizeof sl_commands / sizeof sl_commands[0] - 1)
 
 static void print_usage(FILE *out) {
     fprintf(out,
-            "slackline %s: keeps pipeline-parallel training fast when links or devices slow down\n\n"
+            "slackline %s: keeps pipelined training fast when links or devices slow down\n\n"
             "Usage: slackline COMMAND ...\n\n",
             SL_VERSION);
-    for (size_t i = 0; i < COMMANDS; i++)
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (i == 0 || strcmp(parts[i], parts[i - 1]) != 0)
+            fprintf(out, "%s%s\n", i ? "\n" : "", parts[i]);
         if (sl_commands[i]->summary)
             fprintf(out, "  %-10s %s\n", sl_commands[i]->name, sl_commands[i]->summary);
+    }
     fprintf(out, "\nslackline COMMAND --help has details; slackline --version shows the build.\n"
                  "Example: slackline plan examples/four-ranks.yaml\n");
 }

@@ -204,7 +204,7 @@ static int run(int argc, char **argv) {
 
 const sl_command sl_command_check = {
     .name = "check",
-    .summary = "prove that an order cannot deadlock, and find the messages that hold up others",
+    .summary = "prove that an order cannot deadlock, and find what holds it up",
     .about =
         "Checks ORDER (CSV of PyTorch's pipelining, with or without SEND and RECV cells, one line per rank) "
         "as "

@@ -232,7 +232,7 @@ static int run(int argc, char **argv) {
 
 const sl_command sl_command_choose = {
     .name = "choose",
-    .summary = "choose how to divide a model over a cluster: sizes, cut, placement, schedule, positions",
+    .summary = "divide a model over a cluster: sizes, cut, placement, schedule",
     .about = "Finds the sizes of tensor, context, expert, data and pipeline parallelism, the cut into "
              "stages, their "
              "placement, the size of a microbatch, recomputation, ZeRO and the schedule that train a model "

@@ -249,6 +249,7 @@ void sl_comparison_close(sl_comparison *c) {
 static sl_status print(const sl_plan_request *planning, const sl_comparison *c) {
     sl_leaving leaving;
     SL_TRY(sl_leaving_open(planning->output, &leaving));
+    leaving.is_svg = strcmp(planning->format, "svg") == 0;
     return sl_leaving_close(
         &leaving, sl_comparison_print(c, planning->format, sl_plan_request_width(planning), leaving.out));
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct dashboard_options {
     sl_dashboard_request request;
@@ -83,6 +84,8 @@ static int run(int argc, char **argv) {
     a.request.host = a.host;
     sl_status status = sl_command_options(argc, argv, &a);
     SL_THEN(status, check(&a));
+    if (status == SL_OK && a.request.folder && access(a.request.folder, F_OK) != 0)
+        fprintf(stderr, "slackline: %s is not there yet; the page shows it when it is\n", a.request.folder);
     SL_THEN(status, sl_dashboard_run(&a.request, stdout));
     return sl_plan_request_end(status);
 }

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/comparison.h"
 #include "cli/drawing.h"
+#include "cli/picture.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -238,6 +239,7 @@ static sl_status draw(const sl_drawing *d, FILE *out) {
 static sl_status write_picture(const sl_drawing *d) {
     sl_leaving leaving;
     SL_TRY(sl_leaving_open(d->output, &leaving));
+    leaving.is_svg = 1;
     return sl_leaving_close(&leaving, draw(d, leaving.out));
 }
 
@@ -246,6 +248,8 @@ static int run(int argc, char **argv) {
     sl_status status = sl_command_options(argc, argv, &d);
     assign_given(&d);
     SL_THEN(status, check(&d));
+    if (sl_picture_form(d.output))
+        SL_THEN(status, sl_picture_check(d.output));
     SL_THEN(status, look_at_inputs(&d));
     SL_THEN(status, write_picture(&d));
     close_drawing(&d);
@@ -256,7 +260,8 @@ const sl_command sl_command_draw = {
     .name = "draw",
     .summary = "plans and runs as pictures for papers: Gantt, memory, links, gains",
     .about =
-        "Draws plans and runs as one SVG picture for a paper. An INPUT is a problem file, which is planned; "
+        "Draws plans and runs as one SVG picture for a paper, or as FILE.png or FILE.pdf by rsvg-convert, "
+        "inkscape or ImageMagick. An INPUT is a problem file, which is planned; "
         "a plan (plan --format json); a run's folder, or its timeline.json; or a trace that profile reads. "
         "Several inputs are drawn below each other on one axis. Consecutive traces are the ranks of one "
         "run, unless each has all ranks or an option is between them. The options of an input follow it: "

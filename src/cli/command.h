@@ -21,31 +21,31 @@ typedef struct sl_command {
     int (*run)(int argc, char **argv); /* argv[0] is the name */
 } sl_command;
 
-/* In the order of the help. */
+/* In the order of the help, with the part of it that each belongs to. */
 #define SL_COMMANDS(X)                                                                                       \
-    X(plan)                                                                                                  \
-    X(simulate)                                                                                              \
-    X(check)                                                                                                 \
-    X(compare)                                                                                               \
-    X(profile)                                                                                               \
-    X(explain)                                                                                               \
-    X(balance)                                                                                               \
-    X(train)                                                                                                 \
-    X(detect)                                                                                                \
-    X(watch)                                                                                                 \
-    X(validate)                                                                                              \
-    X(choose)                                                                                                \
-    X(topology)                                                                                              \
-    X(campaign)                                                                                              \
-    X(report)                                                                                                \
-    X(draw)                                                                                                  \
-    X(dashboard)                                                                                             \
-    X(doctor)                                                                                                \
-    X(completion)                                                                                            \
-    X(man)                                                                                                   \
-    X(formats)
+    X(plan, "Plan")                                                                                          \
+    X(simulate, "Plan")                                                                                      \
+    X(check, "Plan")                                                                                         \
+    X(compare, "Plan")                                                                                       \
+    X(choose, "Plan")                                                                                        \
+    X(profile, "Plan")                                                                                       \
+    X(train, "Run")                                                                                          \
+    X(report, "Run")                                                                                         \
+    X(draw, "Run")                                                                                           \
+    X(dashboard, "Run")                                                                                      \
+    X(watch, "Diagnose")                                                                                     \
+    X(detect, "Diagnose")                                                                                    \
+    X(explain, "Diagnose")                                                                                   \
+    X(validate, "Diagnose")                                                                                  \
+    X(topology, "Cluster")                                                                                   \
+    X(balance, "Cluster")                                                                                    \
+    X(campaign, "Cluster")                                                                                   \
+    X(doctor, "Set-up")                                                                                      \
+    X(completion, "Set-up")                                                                                  \
+    X(man, "Set-up")                                                                                         \
+    X(formats, "Set-up")
 
-#define SL_DECLARE_COMMAND(name) extern const sl_command sl_command_##name;
+#define SL_DECLARE_COMMAND(name, part) extern const sl_command sl_command_##name;
 SL_COMMANDS(SL_DECLARE_COMMAND)
 #undef SL_DECLARE_COMMAND
 

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "cli/command.h"
+#include "cli/picture.h"
 #include "plan/draw/gantt_text.h"
 #include "plan/draw/html.h"
 #include "plan/draw/svg.h"
@@ -59,8 +60,13 @@ const sl_value sl_compare_forms[] = {{"text", "a table"},
     SL_OPTION("", ONCE, sl_plan_request, problem_file, "PROBLEM", NULL,                                      \
               .words = "one problem file at a time", .completes = SL_COMPLETES_FILE, .required = 1)
 #define FORMAT(forms_of)                                                                                     \
-    SL_OPTION("format", TEXT, sl_plan_request, format, "FORM", "what is printed", .values = forms_of,        \
-              .standard = "text")
+    SL_OPTION("format", TEXT, sl_plan_request, format, "FORM",                                               \
+              "what is printed (default: as the name of FILE ends, .png and .pdf made of svg by another "    \
+              "program; else text)",                                                                         \
+              .values = forms_of)
+#define WIDTH                                                                                                \
+    SL_OPTION("width", INT, sl_plan_request, width, "N",                                                     \
+              "columns of text (default: COLUMNS, else the terminal's, else 100)", .least = 40, .most = 500)
 #define SET SL_OPTION_SET(sl_plan_request, set, sl_problem_visit_keys, "PROBLEM")
 #define JITTER                                                                                               \
     SL_OPTION("jitter", INT, sl_plan_request, draws, "DRAWS",                                                \
@@ -86,6 +92,7 @@ const sl_option sl_plan_options_table[] = {
     JITTER,
     EXPLAIN,
     FORMAT(forms),
+    WIDTH,
     SHAPE,
     OUTPUT,
     SET,
@@ -102,6 +109,7 @@ const sl_option sl_simulate_options[] = {
     SL_OPTION_TIME_LIMIT(sl_plan_request, time_limit,
                          "accepted as in plan, but unused: simulate does not search"),
     FORMAT(forms),
+    WIDTH,
     SHAPE,
     OUTPUT,
     SET,
@@ -120,6 +128,7 @@ const sl_option sl_compare_options[] = {
                          "seconds for each search of auto and optimal; default 1"),
     SL_OPTION_SEED(sl_plan_request, seed, "the searches"),
     FORMAT(sl_compare_forms),
+    WIDTH,
     OUTPUT,
     SET,
     PROBLEM,
@@ -136,6 +145,22 @@ static sl_status refuse_form(const char *name) {
     char known[256];
     sl_values_join(forms, known, sizeof known);
     return sl_error(SL_EINVAL, "--format must be %s, got '%s'", known, name);
+}
+
+/* By the end of the output's name, unless --format was given. */
+static void choose_format(sl_plan_request *p, const sl_value *known) {
+    const char *dot = p->output ? strrchr(p->output, '.') : NULL;
+    if (p->format)
+        return;
+    p->format = sl_picture_form(p->output) ? "svg" : "text";
+    for (const sl_value *v = known; dot && v->name; v++)
+        if (strcmp(dot + 1, v->name) == 0)
+            p->format = v->name;
+}
+
+/* Before anything is planned. */
+static sl_status check_picture(const sl_plan_request *p) {
+    return sl_picture_form(p->output) && strcmp(p->format, "svg") == 0 ? sl_picture_check(p->output) : SL_OK;
 }
 
 static sl_status check(const char *command, const sl_plan_request *p) {
@@ -172,7 +197,9 @@ sl_status sl_plan_request_open(int argc, char **argv, sl_plan_request *p) {
     const char *command = argv[0];
     *p = (sl_plan_request){.time_limit = -1};
     SL_TRY(sl_command_options(argc, argv, p));
+    choose_format(p, strcmp(command, "compare") == 0 ? sl_compare_forms : forms);
     SL_TRY(check(command, p));
+    SL_TRY(check_picture(p));
     SL_TRY(take_shape(p));
     SL_TRY(sl_document_read(p->problem_file, &p->document));
     SL_TRY(sl_document_set_all(&p->document, p->set.text, p->set.count));
@@ -208,8 +235,10 @@ static int goes_to_terminal(const sl_plan_request *p) {
     return (!p->output || strcmp(p->output, "-") == 0) && isatty(STDOUT_FILENO);
 }
 
-/* COLUMNS, as shells and scripts set it, else the terminal's width, else 100. */
+/* --width, else COLUMNS, as shells and scripts set it, else the terminal's width, else 100. */
 int sl_plan_request_width(const sl_plan_request *p) {
+    if (p->width > 0)
+        return p->width;
     const char *columns = getenv("COLUMNS");
     struct winsize size;
     long width = columns ? strtol(columns, NULL, 10) : 0;
@@ -380,7 +409,10 @@ sl_status sl_leaving_open(const char *output, sl_leaving *leaving) {
 sl_status sl_leaving_close(sl_leaving *leaving, sl_status status) {
     if (fclose(leaving->out) != 0 && status == SL_OK)
         status = sl_error(SL_ENOMEM, "out of memory for the output");
-    SL_THEN(status, sl_plan_request_write(leaving->output, leaving->text, leaving->size));
+    if (leaving->is_svg && sl_picture_form(leaving->output))
+        SL_THEN(status, sl_picture_write(leaving->output, leaving->text, leaving->size));
+    else
+        SL_THEN(status, sl_plan_request_write(leaving->output, leaving->text, leaving->size));
     free(leaving->text);
     return status;
 }
@@ -388,6 +420,7 @@ sl_status sl_leaving_close(sl_leaving *leaving, sl_status status) {
 sl_status sl_plan_request_print(const sl_plan_request *planning, const sl_plan *plan) {
     sl_leaving leaving;
     SL_TRY(sl_leaving_open(planning->output, &leaving));
+    leaving.is_svg = strcmp(planning->format, "svg") == 0;
     sl_status status = print_form(planning, plan, leaving.out);
     SL_THEN(status, sl_plan_request_export_order(planning, plan));
     return sl_leaving_close(&leaving, status);

@@ -12,6 +12,7 @@ typedef struct sl_plan_request {
     double time_limit; /* s; negative: the schedule's default */
     uint64_t seed;
     int draws;   /* of jitter; 0: not requested */
+    int width;   /* of text; 0: not given */
     int explain; /* print the breakdown of time */
     sl_document document;
     sl_problem problem;
@@ -60,6 +61,7 @@ typedef struct sl_leaving {
     FILE *out;
     char *text;
     size_t size;
+    int is_svg; /* FILE.png and FILE.pdf are made of it (picture.h) */
 } sl_leaving;
 
 /** SL_ENOMEM. */
@@ -68,7 +70,7 @@ sl_status sl_leaving_open(const char *output, sl_leaving *leaving);
  * or its own failure. */
 sl_status sl_leaving_close(sl_leaving *leaving, sl_status status);
 
-/** Columns of the terminal, or of COLUMNS; 100 if neither is known. */
+/** Columns of --width, of COLUMNS or of the terminal; 100 if none is known. */
 int sl_plan_request_width(const sl_plan_request *planning);
 
 /** Prints the error text of a failure and gives the exit code of `status`. */

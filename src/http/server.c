@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -477,10 +478,25 @@ int sl_server_port(const sl_server *s) {
     return s->port;
 }
 
+/* The name by which this machine is reached; the loopback address if nothing knows the name. */
+static void own_name(char *name, size_t size) {
+    struct addrinfo *found = NULL;
+    name[size - 1] = 0;
+    if (gethostname(name, size - 1) != 0 || getaddrinfo(name, NULL, NULL, &found) != 0)
+        snprintf(name, size, "127.0.0.1");
+    else
+        freeaddrinfo(found);
+}
+
 void sl_server_url(const sl_server *s, char *text, size_t size) {
-    const char *token = s->config.token;
-    snprintf(text, size, strchr(s->config.host, ':') ? "http%s://[%s]:%d/%s%s" : "http%s://%s:%d/%s%s",
-             s->pem ? "s" : "", s->config.host, s->port, token ? "?token=" : "", token ? token : "");
+    const char *token = s->config.token, *host = s->config.host;
+    char own[HOST_NAME_MAX + 1];
+    if (strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) { /* every address, and none to be opened */
+        own_name(own, sizeof own);
+        host = own;
+    }
+    snprintf(text, size, strchr(host, ':') ? "http%s://[%s]:%d/%s%s" : "http%s://%s:%d/%s%s",
+             s->pem ? "s" : "", host, s->port, token ? "?token=" : "", token ? token : "");
 }
 
 void sl_server_tick(sl_server *s) {

@@ -44,7 +44,8 @@ void sl_server_close(sl_server *server);
 
 int sl_server_port(const sl_server *server);
 
-/** The address to open, in text[size]: http(s)://HOST:PORT/, with ?token=TOKEN if one is required. */
+/** The address to open, in text[size]: http(s)://HOST:PORT/, with ?token=TOKEN if one is required. HOST is this
+ * machine's name if the server listens on all addresses. */
 void sl_server_url(const sl_server *server, char *text, size_t size);
 
 /** Call it at least every half second: ends silent connections, and starts pending messages of streams. */

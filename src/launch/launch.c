@@ -100,14 +100,23 @@ static sl_status say_not_saved(const char *cause) {
     return sl_error(SL_ENONE, "ended by SIGTERM, without a checkpoint for it: %s", text);
 }
 
+static sl_status say_interrupted(const launched_run *r) {
+    if (r->reached < 0)
+        return sl_error(SL_ENONE, "interrupted before its first iteration");
+    return sl_error(SL_ENONE, "interrupted after iteration %d; `slackline report %s` shows the run", r->reached,
+                    r->config->directory);
+}
+
 static sl_status interrupted(const launched_run *r, int signal) {
-    return sl_launch_is_warning(r->config, signal) ? say_continued(r) : sl_error(SL_ENONE, "interrupted");
+    return sl_launch_is_warning(r->config, signal) ? say_continued(r) : say_interrupted(r);
 }
 
 static sl_status give_up(const launched_run *r, sl_status status, const sl_attempt_result *attempt) {
     char cause[900];
+    if (attempt->interrupted)
+        return say_interrupted(r);
     snprintf(cause, sizeof cause, "%s", sl_error_text());
-    if (attempt->interrupted || (r->restarts == 0 && !attempt->warned))
+    if (r->restarts == 0 && !attempt->warned)
         return status;
     if (attempt->warned)
         return say_not_saved(cause);

@@ -27,7 +27,7 @@ class Dashboard:
 
     def ask(self, path="/", method="GET", headers=None):
         """Status, headers, text."""
-        connection = http.client.HTTPConnection("127.0.0.1" if self.host == "0.0.0.0" else self.host, self.port, timeout=20)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
         connection.request(method, path, headers=headers or {})
         answer = connection.getresponse()
         text = answer.read().decode()

@@ -49,7 +49,7 @@ sys.exit(bool(bad))
 P
 }
 
-ended() { # NAME CODE LINE: within 10 s all is over; LINE "" when nobody was left to speak
+ended() { # NAME CODE PATTERN of its line: within 10 s all is over; LINE "" when nobody was left to speak
     local code
     for _ in $(seq 200); do
         kill -0 $pid 2>/dev/null || break
@@ -63,7 +63,7 @@ ended() { # NAME CODE LINE: within 10 s all is over; LINE "" when nobody was lef
         sleep 0.05
     done
     [ $code = "$2" ] || fail "$1: exit code $code, not $2"
-    [ "$(cat "$work/error")" = "$3" ] || fail "$1: said '$(cat "$work/error")', not '$3'"
+    [[ "$(cat "$work/error")" == $3 ]] || fail "$1: said '$(cat "$work/error")', not '$3'"
     [ -z "$(own)" ] || fail "$1: processes are left: $(own)"
     [ ! -e "$temporary" ] || fail "$1: $temporary is left"
     [ -z "$(shared)" ] || fail "$1: left $(shared)"
@@ -85,14 +85,14 @@ kill -KILL $pid
 ended "the supervisor is killed" 137 ""
 start "it is interrupted"
 kill -INT $pid
-ended "it is interrupted" 1 "slackline: interrupted"
+ended "it is interrupted" 1 'slackline: interrupted after iteration *; `slackline report *` shows the run'
 
 # A stopped rank is not dead, and the others wait for it; an interrupt must still end all of them.
 start "an interrupt while a rank is stopped"
 kill -STOP "$rank2"
 sleep 0.3
 kill -TERM $pid
-ended "an interrupt while a rank is stopped" 1 "slackline: interrupted"
+ended "an interrupt while a rank is stopped" 1 'slackline: interrupted after iteration *; `slackline report *` shows the run'
 
 # Both watchers at once: the next start clears what they left.
 start "both watchers are killed"

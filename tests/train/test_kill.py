@@ -98,7 +98,7 @@ class Kills:
                 self.clear()
             check_gone(name, run, temporary)
         if how != signal.SIGKILL:
-            assert (code, error) == (1, "slackline: interrupted\n"), f"{name}: exit {code}: {error}"
+            assert code == 1 and re.fullmatch(r"slackline: interrupted after iteration \d+; `slackline report .+` shows the run\n", error), f"{name}: exit {code}: {error}"
         elif code == -signal.SIGKILL:
             assert "supervisor" in kinds and error == "", f"{name}: exit {code}: {error}"
         else: # a supervisor that is not the first to be killed may have ended the run itself by then

@@ -304,5 +304,5 @@ def test_a_warned_run_saves_itself(runs):
 
 
 def test_a_run_can_be_interrupted_between_two_attempts(runs):
-    interrupted_between_two_attempts(runs, signal.SIGINT, "slackline: interrupted")
+    interrupted_between_two_attempts(runs, signal.SIGINT, r"slackline: interrupted after iteration \d+; `slackline report .+` shows the run")
     interrupted_between_two_attempts(runs, signal.SIGTERM, r"slackline: ended by SIGTERM after iteration \d+; `.*` continues")

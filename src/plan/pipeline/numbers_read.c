@@ -62,10 +62,16 @@ sl_status sl_check_keys(const sl_yaml *map, const sl_key *table) {
             known |= strcmp(key->name, map->child[i]->key) == 0;
         if (!known)
             return refuse_unknown(map->child[i], table, map->key);
+        if (map->child[i]->kind == SL_YAML_SCALAR && !*map->child[i]->text)
+            return sl_yaml_error(map->child[i], "has no value; it must be a number, as in '%s: 2'",
+                                 map->child[i]->key);
     }
     for (const sl_key *key = table; key->name; key++)
         if (key->required && !sl_yaml_find(map, key->name))
-            return sl_yaml_error(map, "lacks '%s'", key->name);
+            return sl_yaml_error(map, "lacks '%s'%s", key->name,
+                                 table == sl_time_keys && sl_yaml_find(map, "B")
+                                     ? "; B is made of I and W, and a plan needs both"
+                                     : "");
     return SL_OK;
 }
 
