@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/numbers.h"
 #include "plan/bound/bound.h"
+#include "plan/draw/escape.h"
 #include "plan/draw/svg.h"
 #include "report/analysis.h"
 
@@ -299,8 +300,8 @@ static sl_status make_panels(const sl_run_data *t, const sl_recorded *recorded, 
 }
 
 sl_status sl_adaptation_draw(const sl_run_data *t, const sl_recorded *recorded, const sl_adaptation *a,
-                             FILE *out) {
-    const sl_draw_style style = {.width = WIDTH, .font = FONT};
+                             const sl_draw_style *style, FILE *out) {
+    static const sl_draw_style wide = {.width = WIDTH, .font = FONT};
     panels *all;
     SL_TRY(sl_alloc(&all, 1, sizeof *all));
     sl_status status = make_panels(t, recorded, a, all);
@@ -313,9 +314,71 @@ sl_status sl_adaptation_draw(const sl_run_data *t, const sl_recorded *recorded, 
                                        .callouts = p->callouts};
     }
     if (status == SL_OK && all->count > 0)
-        status = sl_draw_svg_charts(all->chart, all->count, &style, out);
+        status = sl_draw_svg_charts(all->chart, all->count, style ? style : &wide, out);
     for (int k = 0; k < all->count; k++)
         sl_analysis_free(&all->panel[k].traced);
     sl_free(all);
     return status;
+}
+
+/* ---- the sentence ---- */
+
+/* "the new schedule", by what changed last. */
+static const char *name_of_change(const sl_run_data_event *e) {
+    static const char *const names[][2] = {{"swap", "the new schedule"},
+                                           {"delegate", "sending by delegates"},
+                                           {"direct", "sending directly"},
+                                           {"arrange", "other positions of the processes"},
+                                           {"left", "leaving a host"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(e->kind, names[i][0]) == 0)
+            return names[i][1];
+    return "the change";
+}
+
+/* The first and the last iteration of both stretches. */
+static void tell_when(const sl_run_data *t, const sl_report_stretch *from, const sl_report_stretch *to,
+                      FILE *out) {
+    const size_t last = to->end > 0 ? to->end - 1 : 0;
+    const int first = t->iteration[from->first < t->iterations ? from->first : t->iterations - 1].iteration;
+    if (last < t->iterations && t->iteration[last].iteration > first)
+        fprintf(out, " in iterations %d to %d", first, t->iteration[last].iteration);
+    else
+        fprintf(out, " in iteration %d", first);
+}
+
+static void tell_change(const sl_run_data *t, const sl_adaptation *a, FILE *out) {
+    const sl_report_stretch *during = &a->part[SL_ADAPTATION_DURING], *after = &a->part[SL_ADAPTATION_AFTER];
+    const char *cause = find_cause(t, a);
+    char one[32], other[32];
+    sl_put_escaped(out, cause ? cause : "An iteration took longer");
+    tell_when(t, during, after, out);
+    fprintf(out, "; %s %s an iteration from %s to %s", name_of_change(a->last),
+            after->time < during->time ? "cut" : "did not help, and brought", amount(during->time, one),
+            amount(after->time, other));
+}
+
+void sl_adaptation_tell(const sl_run_data *t, const sl_adaptation *a, FILE *out) {
+    const sl_report_stretch *before = &a->part[SL_ADAPTATION_BEFORE],
+                            *during = &a->part[SL_ADAPTATION_DURING];
+    char time[32];
+    if (t->iterations == 0)
+        return;
+    if (a->change) {
+        tell_change(t, a, out);
+    } else if (!isnan(during->time)) {
+        const char *cause = find_cause(t, a);
+        sl_put_escaped(out, cause ? cause : "An iteration took longer");
+        tell_when(t, during, during, out);
+        fprintf(out, ": %s an iteration, and nothing was changed", amount(during->time, time));
+    } else if (!isnan(before->time)) {
+        fprintf(out, "Nothing was slow in %zu iterations: %s an iteration.", t->iterations,
+                amount(before->time, time));
+        return;
+    } else {
+        return;
+    }
+    if (!isnan(before->time))
+        fprintf(out, " (%s when all was well)", amount(before->time, time));
+    fputc('.', out);
 }

@@ -31,6 +31,11 @@ sl_status sl_adaptation_find(const sl_run_data *data, const sl_recorded *recorde
                              size_t gains, sl_adaptation *adaptation);
 
 /** Writes the picture; nothing if no iteration was recorded. A part without a recorded iteration is omitted.
- * The bound is that of the problem in the last part, as measured. SL_ENOMEM, SL_ESYS. */
+ * The bound is that of the problem in the last part, as measured. `style` NULL: as wide as a page. SL_ENOMEM,
+ * SL_ESYS. */
 sl_status sl_adaptation_draw(const sl_run_data *data, const sl_recorded *recorded,
-                             const sl_adaptation *adaptation, FILE *out);
+                             const sl_adaptation *adaptation, const sl_draw_style *style, FILE *out);
+
+/** Writes the answer as a sentence or two: what was slow, in which iterations, what was changed, and what an
+ * iteration took before, during and after; or that nothing was slow. Nothing without iterations. */
+void sl_adaptation_tell(const sl_run_data *data, const sl_adaptation *adaptation, FILE *out);

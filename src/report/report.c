@@ -24,6 +24,16 @@ static sl_status put_title(const void *context, FILE *out) {
     return SL_OK;
 }
 
+static sl_status put_answer(const void *context, FILE *out) {
+    const sl_report_page *r = context;
+    if (r->data.is_watch || r->data.iterations == 0)
+        return SL_OK;
+    fputs("<p class=\"answer\">", out);
+    sl_adaptation_tell(&r->data, &r->adaptation, out);
+    fputs("</p>", out);
+    return SL_OK;
+}
+
 static sl_status put_figures(const void *context, FILE *out) {
     const sl_report_page *r = context;
     if (r->data.is_watch)
@@ -55,11 +65,9 @@ static sl_status put_sections(const void *context, FILE *out) {
     return SL_OK;
 }
 
-static const sl_page_mark marks[] = {{"@TITLE@", put_title},
-                                     {"@FIGURES@", put_figures},
-                                     {"@NOTES@", put_notes},
-                                     {"@NAV@", put_nav},
-                                     {"@SECTIONS@", put_sections}};
+static const sl_page_mark marks[] = {{"@TITLE@", put_title},     {"@ANSWER@", put_answer},
+                                     {"@FIGURES@", put_figures}, {"@NOTES@", put_notes},
+                                     {"@NAV@", put_nav},         {"@SECTIONS@", put_sections}};
 
 static sl_status read_all(const char *folder, int iteration, sl_report_page *r) {
     SL_TRY(sl_run_data_read(folder, &r->data));

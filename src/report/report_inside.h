@@ -20,6 +20,7 @@ typedef struct sl_report_page {
     sl_adaptation adaptation;
     unsigned char *kept;            /* [recorded.iterations] whether the page includes it */
     size_t still[SL_REPORT_STILLS]; /* recorded: an early one, the chosen one, the last; repeats omitted */
+    int is_narrow;                  /* pictures for a phone */
 } sl_report_page;
 
 /* A part of the page with a heading: `put` writes its contents. */
@@ -39,7 +40,11 @@ typedef sl_status (*sl_report_part)(const sl_report_page *page, FILE *out, void 
 sl_status sl_report_render(const sl_report_page *page, sl_report_part part, void *result, char **text,
                            size_t *size);
 
-/** The same as a figure of the page. *there: whether there was something to draw. */
+/** The same as a figure of the page, and as a narrower one, which the page shows on a phone. */
+sl_status sl_report_put_both(const sl_report_page *page, sl_report_part part, void *result, const char *name,
+                             FILE *out, int *there);
+
+/** As a figure of the page alone. *there: whether there was something to draw. */
 sl_status sl_report_put_drawn(const sl_report_page *page, sl_report_part part, void *result, const char *name,
                               FILE *out, int *there);
 

@@ -8,12 +8,12 @@
 /* ---- pictures ---- */
 
 /* In a page a picture needs no namespace, and must contain no address. */
-static void put_picture(const char *svg, const char *name, FILE *out) {
+static void put_picture(const char *svg, const char *name, const char *kind, FILE *out) {
     static const char space[] = " xmlns=\"http://www.w3.org/2000/svg\"";
     const char *at = strstr(svg, space);
     if (!at || !*svg)
         return;
-    fputs("<figure>", out);
+    fprintf(out, "<figure%s>", kind);
     fwrite(svg, 1, (size_t)(at - svg), out);
     fprintf(out, " role=\"img\" aria-label=\"%s\"%s</figure>\n", name, at + strlen(space));
 }
@@ -31,16 +31,34 @@ sl_status sl_report_render(const sl_report_page *r, sl_report_part part, void *r
     return status;
 }
 
-sl_status sl_report_put_drawn(const sl_report_page *r, sl_report_part part, void *result, const char *name,
-                              FILE *out, int *there) {
+static sl_status put_as(const sl_report_page *r, sl_report_part part, void *result, const char *name,
+                        const char *kind, FILE *out, int *there) {
     char *text;
     size_t size;
     sl_status status = sl_report_render(r, part, result, &text, &size);
     *there = status == SL_OK && size > 0;
     if (*there)
-        put_picture(text, name, out);
+        put_picture(text, name, kind, out);
     free(text);
     return status;
+}
+
+sl_status sl_report_put_drawn(const sl_report_page *r, sl_report_part part, void *result, const char *name,
+                              FILE *out, int *there) {
+    return put_as(r, part, result, name, "", out, there);
+}
+
+sl_status sl_report_put_both(const sl_report_page *r, sl_report_part part, void *result, const char *name,
+                             FILE *out, int *there) {
+    sl_report_page narrow = *r;
+    narrow.is_narrow = 1;
+    SL_TRY(put_as(&narrow, part, result, name, " class=\"narrow\"", out, there));
+    return put_as(r, part, result, name, " class=\"wide\"", out, there);
+}
+
+static const sl_draw_style *style_of(const sl_report_page *r) {
+    static const sl_draw_style phone = {.width = 376, .font = 11};
+    return r->is_narrow ? &phone : NULL;
 }
 
 static void put_thinned(size_t drawn, size_t all, FILE *out) {
@@ -52,29 +70,35 @@ static void put_thinned(size_t drawn, size_t all, FILE *out) {
 }
 
 sl_status sl_report_draw_time(const sl_report_page *r, FILE *out, void *drawn) {
-    return sl_course_time(&r->data, &r->marks, NULL, out, drawn);
+    return sl_course_time(&r->data, &r->marks, style_of(r), out, drawn);
 }
 
 sl_status sl_report_draw_loss(const sl_report_page *r, FILE *out, void *drawn) {
-    return sl_course_loss(&r->data, &r->marks, NULL, out, drawn);
+    return sl_course_loss(&r->data, &r->marks, style_of(r), out, drawn);
 }
 
 sl_status sl_report_draw_adaptation(const sl_report_page *r, FILE *out, void *ignored) {
     (void)ignored;
-    return sl_adaptation_draw(&r->data, &r->recorded, &r->adaptation, out);
+    return sl_adaptation_draw(&r->data, &r->recorded, &r->adaptation, style_of(r), out);
 }
 
 sl_status sl_report_draw_gains(const sl_report_page *r, FILE *out, void *ignored) {
     (void)ignored;
-    return sl_course_gains(&r->data, r->gain, r->gains, NULL, out);
+    return sl_course_gains(&r->data, r->gain, r->gains, style_of(r), out);
 }
 
 sl_status sl_report_draw_links(const sl_report_page *r, FILE *out, void *courses) {
-    return sl_course_links(&r->data, &r->marks, NULL, out, courses);
+    sl_courses *own = courses;
+    sl_courses_free(own); /* of a picture before it */
+    *own = (sl_courses){0};
+    return sl_course_links(&r->data, &r->marks, style_of(r), out, own);
 }
 
 sl_status sl_report_draw_devices(const sl_report_page *r, FILE *out, void *courses) {
-    return sl_course_devices(&r->recorded, &r->marks, NULL, out, courses);
+    sl_courses *own = courses;
+    sl_courses_free(own);
+    *own = (sl_courses){0};
+    return sl_course_devices(&r->recorded, &r->marks, style_of(r), out, own);
 }
 
 /* ---- sections ---- */
@@ -82,8 +106,8 @@ sl_status sl_report_draw_devices(const sl_report_page *r, FILE *out, void *cours
 sl_status sl_report_put_time(const sl_report_page *r, FILE *out) {
     size_t drawn = 0;
     int there;
-    SL_TRY(sl_report_put_drawn(r, sl_report_draw_time, &drawn, "Iteration time, measured and predicted", out,
-                               &there));
+    SL_TRY(sl_report_put_both(r, sl_report_draw_time, &drawn, "Iteration time, measured and predicted", out,
+                              &there));
     if (!there)
         fputs(r->data.is_watch ? "<p>No iteration was found in the program's calls.</p>\n"
                                : "<p>No iteration time can be read (metrics.jsonl).</p>\n",
@@ -109,8 +133,8 @@ static int is_small(const sl_report_page *r) {
 static sl_status put_gains(const sl_report_page *r, FILE *out) {
     int there;
     if (r->gains > 0 && is_small(r))
-        SL_TRY(sl_report_put_drawn(r, sl_report_draw_adaptation, NULL,
-                                   "Iterations before, during and after a slowdown", out, &there));
+        SL_TRY(sl_report_put_both(r, sl_report_draw_adaptation, NULL,
+                                  "Iterations before, during and after a slowdown", out, &there));
     return sl_table_gains(&r->data, r->gain, r->gains, out);
 }
 
@@ -140,7 +164,7 @@ static void put_lossless(const sl_run_data *t, FILE *out) {
 static sl_status put_loss(const sl_report_page *r, FILE *out) {
     size_t drawn = 0;
     int there;
-    SL_TRY(sl_report_put_drawn(r, sl_report_draw_loss, &drawn, "Loss", out, &there));
+    SL_TRY(sl_report_put_both(r, sl_report_draw_loss, &drawn, "Loss", out, &there));
     if (!there)
         fputs(r->data.iterations > 0 ? "<p>No loss was recorded.</p>\n"
                                      : "<p>No loss can be read (metrics.jsonl).</p>\n",
@@ -155,7 +179,7 @@ static sl_status put_links(const sl_report_page *r, FILE *out) {
     int there;
     sl_status status;
     SL_TRY_GOTO(done, status,
-                sl_report_put_drawn(r, sl_report_draw_links, &courses, "Links over the run", out, &there));
+                sl_report_put_both(r, sl_report_draw_links, &courses, "Links over the run", out, &there));
     if (!there)
         fputs("<p>No link was measured, or metrics.jsonl cannot be read.</p>\n", out);
     put_thinned(courses.thinned, r->data.iterations, out);
@@ -170,8 +194,8 @@ static sl_status put_devices(const sl_report_page *r, FILE *out) {
     int there;
     sl_status status;
     SL_TRY_GOTO(done, status,
-                sl_report_put_drawn(r, sl_report_draw_devices, &courses,
-                                    "Devices over the recorded iterations", out, &there));
+                sl_report_put_both(r, sl_report_draw_devices, &courses,
+                                   "Devices over the recorded iterations", out, &there));
     fputs(there ? "<p class=\"soft\">For the recorded iterations: the time of all ops of a rank, divided by "
                   "its microbatches. A rank is a position in the pipeline; after <em>arrange</em>, another "
                   "device may hold it.</p>\n"

@@ -270,19 +270,38 @@ void sl_table_events(const sl_run_data *t, FILE *out) {
 
 #define MAX_LINES 3000
 
-/* Line by line; control characters, line ends included, are not written escaped. */
-static void put_lines(FILE *out, char *text) {
-    fputs("<div class=\"box\"><pre>", out);
+/* A line of decisions.txt: "   2.561 s  iteration    2  text", where two more blanks begin a step of the
+ * decision above. Other lines have no time. Control characters, line ends included, are not written escaped.
+ */
+static void put_decision(char *line, FILE *out) {
+    double time;
+    int iteration, length = 0;
+    if (sscanf(line, "%lf s iteration %d%n", &time, &iteration, &length) == 2 && length > 0)
+        fprintf(out, "<tr><td class=\"n\">%.3f</td><td class=\"n\">%d</td>", time, iteration);
+    else
+        fputs("<tr><td></td><td></td>", out);
+    char *text = line + length;
+    const size_t blanks = strspn(text, " ");
+    fprintf(out, "<td%s>", length > 0 && blanks > 2 ? " class=\"step\"" : "");
+    sl_put_escaped(out, text + blanks);
+    fputs("</td></tr>\n", out);
+}
+
+/* Each line of the text, without its end. */
+static void for_lines(char *text, void (*put)(char *line, FILE *out), FILE *out) {
     for (char *line = text; *line;) {
         const size_t length = strcspn(line, "\n");
         const char kept = line[length];
         line[length] = 0;
-        sl_put_escaped(out, line);
-        fputc('\n', out);
+        put(line, out);
         line[length] = kept;
         line += length + (kept == '\n');
     }
-    fputs("</pre></div>\n", out);
+}
+
+static void put_line(char *line, FILE *out) {
+    sl_put_escaped(out, line);
+    fputc('\n', out);
 }
 
 void sl_table_decisions(const sl_run_data *t, FILE *out) {
@@ -295,7 +314,11 @@ void sl_table_decisions(const sl_run_data *t, FILE *out) {
         lines += t->decisions[kept] == '\n';
     const int has_more = t->decisions[kept] != 0;
     t->decisions[kept] = 0;
-    put_lines(out, t->decisions);
+    fputs("<div class=\"box\"><table><thead><tr><th>s</th><th>iteration</th><th>decision</th></tr></thead>"
+          "<tbody>\n",
+          out);
+    for_lines(t->decisions, put_decision, out);
+    fputs("</tbody></table></div>\n", out);
     if (has_more)
         fprintf(out, "<p class=\"soft\">The first %d lines; decisions.txt has all.</p>\n", MAX_LINES);
 }
@@ -356,7 +379,9 @@ static void put_file(FILE *out, const char *name, const char *what, char *text) 
     if (!text)
         return;
     fprintf(out, "<details><summary>%s: %s</summary>", name, what);
-    put_lines(out, text);
+    fputs("<div class=\"box\"><pre>", out);
+    for_lines(text, put_line, out);
+    fputs("</pre></div>\n", out);
     fputs("</details>\n", out);
 }
 

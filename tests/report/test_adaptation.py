@@ -121,3 +121,36 @@ def test_a_run_without_a_gain_claims_none():
     shown("a change for the worse", make("worse", healthy + slow + rows(15, 25, 170.0, "adapted", 25.0), [event("start", 0), *fault]),
           "+100 ms per iteration", "After: 170 ms per iteration", never=["ms back"])
     expect(texts(make("unrecorded", healthy, [event("start", 0)], recorded=lambda row: False)) is None, "nothing recorded, no picture")
+
+
+def answer(path):
+    page = run("report", path, "-o", "-").stdout
+    found = re.search(r'<p class="answer">(.*?)</p>', page, re.S)
+    return found[1] if found else ""
+
+
+def test_the_page_opens_with_the_answer():
+    for name, path, wanted in (
+            ("one fault", make("told", healthy + slow + adapted + relieved, [event("start", 0), *fault, *relief, event("end", 32)]),
+             "link 0-1: 25 ms one way; iterations 10 to 24; new schedule; 150 ms; 110 ms; 50 ms"),
+            ("nothing changed", make("untold", healthy + slow, [event("start", 0), *fault[:2]]), "link 0-1: 25 ms; iterations 10 to 14; 150 ms; 50 ms; nothing was changed"),
+            ("a change for the worse", make("worse-told", healthy + slow + rows(15, 25, 170.0, "adapted", 25.0), [event("start", 0), *fault]),
+             "link 0-1: 25 ms one way; did not help; 150 ms; 170 ms; 50 ms"),
+            ("no trouble", make("calm", healthy, [event("start", 0)]), "Nothing was slow; 10 iterations; 50 ms"),
+            ("hostile", make("hostile", healthy + slow, [event("start", 0), event("onset", 10, seen="<b>link</b>")]), "&lt;b&gt;link")):
+        said = answer(path)
+        lacks = [part for part in wanted.split("; ") if part not in said]
+        expect(not lacks and said.count(".") <= 2, f"{name}: {said!r} lacks {lacks}")
+
+
+def test_decisions_are_a_table_and_pictures_fit_a_phone():
+    path = make("decided", healthy + slow + adapted, [event("start", 0), *fault])
+    with open(os.path.join(path, "decisions.txt"), "w") as file:
+        file.write("    2.561 s  iteration   10  incident 1 begins: <link> 0-1\n    2.561 s  iteration   10    adapt the schedule: now\nanother line\n")
+    page = run("report", path, "-o", "-").stdout
+    table = page.split('id="decisions"')[1].split("</section>")[0]
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("<tr>")[2:]]
+    expect(cells == [["2.561", "10", "incident 1 begins: &lt;link&gt; 0-1"], ["2.561", "10", "adapt the schedule: now"], ["", "", "another line"]], f"{cells}")
+    expect(table.count('class="step"') == 1, "a step stands below its decision")
+    narrow = re.findall(r'<figure class="narrow"><svg[^>]* width="([\d.]+)', page)
+    expect(len(narrow) >= 3 and all(float(width) <= 380 for width in narrow), f"pictures for a phone: {narrow}")
