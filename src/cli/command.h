@@ -29,6 +29,7 @@ typedef struct sl_command {
     X(compare, "Plan")                                                                                       \
     X(choose, "Plan")                                                                                        \
     X(profile, "Plan")                                                                                       \
+    X(demo, "Run")                                                                                           \
     X(train, "Run")                                                                                          \
     X(report, "Run")                                                                                         \
     X(draw, "Run")                                                                                           \

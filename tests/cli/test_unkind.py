@@ -94,7 +94,7 @@ works = {
     "man": ["man", "plan"],
 }
 # These start programs, serve until they are ended, or write: only what they must refuse is tried.
-refusing = {"train": ["train", runfile], "watch": ["watch"], "validate": ["validate"], "report": ["report", place], "dashboard": ["dashboard"], "doctor": ["doctor"]}
+refusing = {"demo": ["demo"], "train": ["train", runfile], "watch": ["watch"], "validate": ["validate"], "report": ["report", place], "dashboard": ["dashboard"], "doctor": ["doctor"]}
 told = set(re.findall(r"^  (\w+) +\S", run("--help").stdout, re.M))
 
 
