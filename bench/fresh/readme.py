@@ -106,6 +106,8 @@ SENTENCES = [
       run("build/slackline train examples/slow-link.yaml --set iterations=3 --set faults=[] --out runs/paced | grep weights_hash; "
           "build/slackline train examples/slow-link.yaml --set iterations=3 --set faults=[] --set device.pace_ms='{F: 1, I: 1, W: 1}' --out runs/faster | grep weights_hash; "
           + HASHES.format("runs/paced/summary.json runs/faster/summary.json"), r"^1$")]),
+    (r"slackline demo` .*terminal",
+     [run("build/slackline demo --out runs/demo", r"(?s)^rank 3 .*cut an iteration from \d+ ms to \d+ ms"), here("cli_demo")]),
     (r"\(examples/slow-link\.yaml\) .*slow link",
      [page("examples/slow-link.yaml", r"faults:\n  - \{iterations: \[25, 50\], link: \[0, 1\], latency_ms: 60\}"),
       run("build/slackline train examples/slow-link.yaml --set faults.0.link=[2,3] --set faults.0.iterations=[10,30] --set iterations=25 --out runs/elsewhere",
