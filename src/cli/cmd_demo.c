@@ -33,7 +33,7 @@ typedef struct demo {
     sl_loop *loop;
     sl_subprocess train;
     sl_terminal terminal;
-    size_t told; /* events that have been printed, if there is no terminal */
+    size_t reported; /* events that have been printed, if there is no terminal */
 } demo;
 
 /* ---- what a run's folder shows ---- */
@@ -129,9 +129,9 @@ static void draw_frame(const demo *d, const shown *s) {
 }
 
 static void say_news(demo *d, const shown *s) {
-    for (; d->told < s->data.events; d->told++)
-        if (is_news(&s->data.event[d->told]))
-            say_event(&s->data.event[d->told], "\n");
+    for (; d->reported < s->data.events; d->reported++)
+        if (is_news(&s->data.event[d->reported]))
+            say_event(&s->data.event[d->reported], "\n");
     fflush(stdout);
 }
 
@@ -243,7 +243,7 @@ static sl_status show_result(const demo *d) {
             SL_TRY_GOTO(done, status, draw_gantt(d, &s.recorded, (size_t)adaptation.part[k].recorded, "\n"));
         }
     putchar('\n');
-    sl_adaptation_tell(&s.data, &adaptation, stdout);
+    sl_adaptation_report(&s.data, &adaptation, stdout);
     printf("\n\nThe run's folder: %s; its page: %s/report.html\n", d->folder, d->folder);
 done:
     sl_free(gain);

@@ -337,8 +337,8 @@ static const char *name_of_change(const sl_run_data_event *e) {
 }
 
 /* The first and the last iteration of both stretches. */
-static void tell_when(const sl_run_data *t, const sl_report_stretch *from, const sl_report_stretch *to,
-                      FILE *out) {
+static void write_when(const sl_run_data *t, const sl_report_stretch *from, const sl_report_stretch *to,
+                       FILE *out) {
     const size_t last = to->end > 0 ? to->end - 1 : 0;
     const int first = t->iteration[from->first < t->iterations ? from->first : t->iterations - 1].iteration;
     if (last < t->iterations && t->iteration[last].iteration > first)
@@ -347,29 +347,29 @@ static void tell_when(const sl_run_data *t, const sl_report_stretch *from, const
         fprintf(out, " in iteration %d", first);
 }
 
-static void tell_change(const sl_run_data *t, const sl_adaptation *a, FILE *out) {
+static void write_change(const sl_run_data *t, const sl_adaptation *a, FILE *out) {
     const sl_report_stretch *during = &a->part[SL_ADAPTATION_DURING], *after = &a->part[SL_ADAPTATION_AFTER];
     const char *cause = find_cause(t, a);
     char one[32], other[32];
     sl_put_escaped(out, cause ? cause : "An iteration took longer");
-    tell_when(t, during, after, out);
+    write_when(t, during, after, out);
     fprintf(out, "; %s %s an iteration from %s to %s", name_of_change(a->last),
             after->time < during->time ? "cut" : "did not help, and brought", amount(during->time, one),
             amount(after->time, other));
 }
 
-void sl_adaptation_tell(const sl_run_data *t, const sl_adaptation *a, FILE *out) {
+void sl_adaptation_report(const sl_run_data *t, const sl_adaptation *a, FILE *out) {
     const sl_report_stretch *before = &a->part[SL_ADAPTATION_BEFORE],
                             *during = &a->part[SL_ADAPTATION_DURING];
     char time[32];
     if (t->iterations == 0)
         return;
     if (a->change) {
-        tell_change(t, a, out);
+        write_change(t, a, out);
     } else if (!isnan(during->time)) {
         const char *cause = find_cause(t, a);
         sl_put_escaped(out, cause ? cause : "An iteration took longer");
-        tell_when(t, during, during, out);
+        write_when(t, during, during, out);
         fprintf(out, ": %s an iteration, and nothing was changed", amount(during->time, time));
     } else if (!isnan(before->time)) {
         fprintf(out, "Nothing was slow in %zu iterations: %s an iteration.", t->iterations,

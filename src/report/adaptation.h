@@ -38,4 +38,4 @@ sl_status sl_adaptation_draw(const sl_run_data *data, const sl_recorded *recorde
 
 /** Writes the answer as a sentence or two: what was slow, in which iterations, what was changed, and what an
  * iteration took before, during and after; or that nothing was slow. Nothing without iterations. */
-void sl_adaptation_tell(const sl_run_data *data, const sl_adaptation *adaptation, FILE *out);
+void sl_adaptation_report(const sl_run_data *data, const sl_adaptation *adaptation, FILE *out);

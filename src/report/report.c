@@ -29,7 +29,7 @@ static sl_status put_answer(const void *context, FILE *out) {
     if (r->data.is_watch || r->data.iterations == 0)
         return SL_OK;
     fputs("<p class=\"answer\">", out);
-    sl_adaptation_tell(&r->data, &r->adaptation, out);
+    sl_adaptation_report(&r->data, &r->adaptation, out);
     fputs("</p>", out);
     return SL_OK;
 }
