@@ -1,7 +1,11 @@
-/* slackline campaign: a long job under a trace of faults, simulated with several strategies. */
+/* slackline campaign: a long job under a trace of faults, simulated with several strategies. With a fleet,
+ * months of a cluster's hosts and spares (campaign_fleet.h). */
 #include "adapt/campaign/campaign.h"
+#include "adapt/campaign/fleet.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/memory.h"
+#include "cli/campaign_fleet.h"
 #include "cli/command.h"
 #include "cli/plan_request.h"
 #include "plan/draw/chart.h"
@@ -261,6 +265,8 @@ typedef struct campaign_options {
     sl_problem problem;
     sl_campaign campaign;
     sl_campaign_result result;
+    sl_fleet fleet;
+    sl_fleet_result fleet_result;
 } campaign_options;
 
 static const sl_value forms[] = {{"text", "a table of the strategies"},
@@ -270,6 +276,8 @@ static const sl_value forms[] = {{"text", "a table of the strategies"},
                                  {NULL, NULL}};
 static sl_status (*const prints[])(const sl_campaign *, const sl_campaign_result *, int,
                                    FILE *) = {print_text, print_json, print_csv, print_svg};
+static const sl_fleet_print fleet_prints[] = {sl_fleet_print_text, sl_fleet_print_json, sl_fleet_print_csv,
+                                              sl_fleet_print_svg};
 
 /* As --set seed=N. */
 static sl_status take_seed(const sl_options *o, void *argument) {
@@ -288,7 +296,8 @@ static void visit_keys(sl_key_visit visit, void *context) {
 
 static const sl_option options[] = {
     SL_OPTION("problem", TEXT, campaign_options, problem_file, "FILE",
-              "the pipeline of one replica, as for plan", .completes = SL_COMPLETES_FILE, .required = 1),
+              "the pipeline of one replica, as for plan; required, except for a fleet",
+              .completes = SL_COMPLETES_FILE),
     SL_OPTION("set", TEXTS, campaign_options, set, "KEY=VALUE",
               "change a key of the campaign file (job.replicas=4) or, if KEY begins with pipeline, of the "
               "problem; also with a CSV: --set job.iterations=1200",
@@ -317,20 +326,49 @@ static sl_status read_problem(campaign_options *a) {
     return sl_problem_read(&a->problem_document, &a->problem);
 }
 
-/* A CSV is the trace of an otherwise empty campaign file. */
-static sl_status read_campaign(campaign_options *a) {
+/* A CSV is the trace of an otherwise empty campaign file, or the log of an otherwise empty fleet. */
+static sl_status read_document(campaign_options *a, int *is_fleet) {
+    char *text = NULL;
+    size_t size;
+    *is_fleet = 0;
+    if (is_csv(a->trace)) {
+        SL_TRY(sl_file_read_max(a->trace, 256 << 20, &text, &size));
+        *is_fleet = sl_fleet_csv_is(text);
+        sl_free(text);
+    }
     SL_TRY(is_csv(a->trace) ? sl_document_parse("--set", "{}", &a->document)
                             : sl_document_read(a->trace, &a->document));
     for (int i = 0; i < a->set.count; i++)
         if (strncmp(a->set.text[i], "pipeline", 8) != 0)
             SL_TRY(sl_document_set(&a->document, a->set.text[i]));
-    return sl_campaign_read(&a->document, &a->problem, is_csv(a->trace) ? a->trace : NULL, &a->campaign);
+    *is_fleet |= sl_fleet_is(&a->document);
+    return SL_OK;
 }
 
 static sl_status print(const campaign_options *a) {
     sl_leaving leaving;
     SL_TRY(sl_leaving_open(a->output, &leaving));
     return sl_leaving_close(&leaving, prints[a->form](&a->campaign, &a->result, a->log, leaving.out));
+}
+
+static sl_status answer_fleet(campaign_options *a) {
+    sl_leaving leaving;
+    if (a->problem_file)
+        return sl_error(SL_EINVAL, "campaign: a fleet has no --problem");
+    SL_TRY(sl_fleet_read(&a->document, is_csv(a->trace) ? a->trace : NULL, &a->fleet));
+    SL_TRY(sl_fleet_run(&a->fleet, &a->fleet_result));
+    SL_TRY(sl_leaving_open(a->output, &leaving));
+    return sl_leaving_close(&leaving,
+                            fleet_prints[a->form](&a->fleet, &a->fleet_result, a->log, leaving.out));
+}
+
+static sl_status answer_job(campaign_options *a) {
+    if (!a->problem_file)
+        return sl_error(SL_EINVAL, "campaign: give --problem FILE, the pipeline of one replica");
+    SL_TRY(read_problem(a));
+    SL_TRY(sl_campaign_read(&a->document, &a->problem, is_csv(a->trace) ? a->trace : NULL, &a->campaign));
+    SL_TRY(sl_campaign_run(&a->campaign, a->log, &a->result));
+    return print(a);
 }
 
 static void print_stats(sl_time took) {
@@ -342,14 +380,11 @@ static void print_stats(sl_time took) {
 
 static sl_status answer(campaign_options *a) {
     sl_time begin = sl_now();
+    int is_fleet;
     if (!a->trace)
         return sl_error(SL_EINVAL, "campaign: give one TRACE file; see slackline campaign --help");
-    if (!a->problem_file)
-        return sl_error(SL_EINVAL, "campaign: give --problem FILE, the pipeline of one replica");
-    SL_TRY(read_problem(a));
-    SL_TRY(read_campaign(a));
-    SL_TRY(sl_campaign_run(&a->campaign, a->log, &a->result));
-    SL_TRY(print(a));
+    SL_TRY(read_document(a, &is_fleet));
+    SL_TRY(is_fleet ? answer_fleet(a) : answer_job(a));
     if (a->stats)
         print_stats(sl_now() - begin);
     return SL_OK;
@@ -361,6 +396,7 @@ static int run(int argc, char **argv) {
     SL_THEN(status, answer(&a));
     sl_campaign_result_free(&a.result);
     sl_campaign_free(&a.campaign);
+    sl_fleet_free(&a.fleet);
     sl_problem_free(&a.problem);
     sl_document_close(&a.document);
     sl_document_close(&a.problem_document);
@@ -376,7 +412,9 @@ const sl_command sl_command_campaign = {
         "strategy: nothing, each mitigation alone, other schedules, the ladder of all, and the best in "
         "hindsight. TRACE is a campaign file like examples/campaign.yaml (docs/formats.md), or a CSV with "
         "the columns first_iteration,last_iteration,links,latency_ms; - is standard input (a campaign "
-        "file).",
+        "file). With a section `fleet`, or the log of a cluster's faults as CSV (time_days,node,event,...), "
+        "it simulates months of a job on many hosts instead: failures, spares, repairs, checkpoints, and "
+        "slow hosts.",
     .options = options,
     .notes = "The same inputs and seed give the same output.",
     .example = "slackline campaign examples/campaign.yaml --problem examples/four-ranks.yaml",

@@ -4,6 +4,7 @@
 #include "small_plan.h"
 
 #include "adapt/campaign/campaign.h"
+#include "adapt/campaign/fleet.h"
 #include "adapt/topology/topology.h"
 #include "base/memory.h"
 #include "base/yaml.h"
@@ -453,6 +454,62 @@ static int write_faults(int number, FILE *out) {
                                         "every,for\n5,20,0-1,,30,,,\n10,40,,1,,1.5,10,5\n");
 }
 
+/* A fleet that is accepted and small can be simulated, and the shares of its time add up. */
+static void simulate_fleet(const sl_fleet *f) {
+    static sl_fleet_result result;
+    if (f->hosts > 64 || f->runs > 4 || f->duration > 400 * (sl_time)86400 * SL_SECOND ||
+        (f->failure_days > 0 && f->failure_days < 1) || (f->slow_days > 0 && f->slow_days < 1))
+        return;
+    if (sl_fleet_run(f, &result) != SL_OK)
+        return;
+    for (int i = 0; i < SL_FLEET_STRATEGIES; i++) {
+        double sum = 0;
+        for (int k = 0; k < SL_FLEET_PARTS; k++)
+            sum += result.row[i].part[k];
+        fuzz_must(sum > 1 - 1e-9 && sum < 1 + 1e-9);
+    }
+}
+
+static int read_fleet(const uint8_t *data, size_t size) {
+    sl_document document = {0};
+    sl_fleet fleet = {0};
+    char *text = fuzz_text(data, size);
+    sl_status status = sl_document_parse("fuzz", text, &document);
+    SL_THEN(status, sl_fleet_read(&document, NULL, &fleet));
+    if (status == SL_OK)
+        simulate_fleet(&fleet);
+    sl_fleet_free(&fleet);
+    sl_document_close(&document);
+    free(text);
+    return status == SL_OK;
+}
+
+static int write_fleet(int number, FILE *out) {
+    return number == 0 && fuzz_say(out, "fleet: {hosts: 9, spares: 2, runs: 2, failure_days: 5, repair_hours: 9, "
+                                        "crews: 1, slow_days: 9, duration_days: 20, slow: {drawn: 2}, "
+                                        "words: [{word: fan, kind: warn}], try_spares: [0, 1], "
+                                        "try_checkpoint_every_s: [600]}\nseed: 3\n");
+}
+
+static int read_fleet_log(const uint8_t *data, size_t size) {
+    sl_fleet fleet = {0};
+    char *text = fuzz_text(data, size);
+    (void)sl_fleet_csv_is(text);
+    sl_status status = sl_fleet_read_csv("fuzz", text, &fleet);
+    for (size_t i = 0; i < fleet.faults && status == SL_OK; i++)
+        fuzz_must(fleet.fault[i].until >= fleet.fault[i].first && fleet.fault[i].first >= 0);
+    sl_fleet_free(&fleet);
+    free(text);
+    return status == SL_OK;
+}
+
+static int write_fleet_log(int number, FILE *out) {
+    return number == 0 && fuzz_say(out, "time_days,node,event,level,class,description\n"
+                                        "1.5,3,start,Hardware Failure,NIC,NIC Link Speed low\n"
+                                        "2,3,end,Hardware Failure,NIC,NIC Link Speed low\n"
+                                        "2,0,start,Hardware Failure,GPU,GPU Lost\n");
+}
+
 /* ---- series and call logs of `detect` */
 
 static int read_series(const uint8_t *data, size_t size) {
@@ -559,6 +616,10 @@ const fuzz_reader fuzz_plans[] = {
     {"campaign_csv", "sl_campaign_read_csv", NULL, write_faults,
      "first_iteration last_iteration links device nic host latency_ms replica slowdown every for",
      read_faults},
+    {"fleet", "sl_fleet_read", NULL, write_fleet, "fleet hosts spares runs failure_days repair_hours crews seed",
+     read_fleet},
+    {"fleet_log", "sl_fleet_read_csv", NULL, write_fleet_log, "time_days node event start end level class",
+     read_fleet_log},
     {"series", "sl_series_reader_open sl_series_reader_next sl_series_reader_next_call",
      "tests/data/nile.csv", write_series, "time_ms call communicator peer bytes start_ns rank MPI_Send",
      read_series},

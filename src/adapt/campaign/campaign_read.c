@@ -1,6 +1,7 @@
 /* The campaign file (docs/formats.md) through config tables. */
 #include "adapt/campaign/campaign.h"
 #include "adapt/campaign/campaign_draw.h"
+#include "adapt/campaign/fleet.h"
 #include "base/config.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -97,6 +98,7 @@ static const sl_key campaign_keys[] = {
     {.name = "events", .type = SL_KEY_CUSTOM, .is_list = 1, .section = event_keys, .help = "a list of what becomes slow"},
     {.name = "draw", .type = SL_KEY_CUSTOM, .section = sl_draw_keys, .help = "events drawn from published rates"},
     {.name = "seed", .type = SL_KEY_INT64, .standard = "1", .offset = AT(seed), .minimum = 0, .maximum = 9e15, .help = "of what is drawn, and of the search for arrangements"},
+    {.name = "fleet", .type = SL_KEY_CUSTOM, .section = sl_fleet_keys, .help = "a job on many hosts for months, instead of all other keys but seed"},
     {0}};
 /* clang-format on */
 
