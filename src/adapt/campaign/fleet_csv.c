@@ -26,10 +26,10 @@ static const struct {
     sl_fleet_kind kind;
 } words[] = {
     {"uncorrectable", SL_FLEET_STOP},
+    {"p2p bandwidth", SL_FLEET_PEER}, /* before "width low", which it contains */
+    {"nvlink bandwidth", SL_FLEET_PEER},
     {"width low", SL_FLEET_PCIE},
     {"link speed", SL_FLEET_NIC},
-    {"p2p bandwidth", SL_FLEET_PEER},
-    {"nvlink bandwidth", SL_FLEET_PEER},
     {"temperature", SL_FLEET_HEAT},
     {"throttl", SL_FLEET_HEAT},
     {"redundancy", SL_FLEET_WARN},
