@@ -36,6 +36,9 @@ def campaign(trace, text=None, **keys):
     return json.loads(done.stdout), done.stderr
 
 
+SHORT = {"try_spares": "[16]", "try_checkpoint_every_s": "[3600]"}  # for sections that do not vary them
+
+
 def year(**keys):
     return campaign(LOG, hosts=400, **keys)[0]
 
@@ -49,7 +52,7 @@ def percent(share, digits=2):
 
 
 def strategies():
-    answer = year()
+    answer = year(**SHORT)
     parts = ["slower", "checkpoints", "rework", "restarts", "checks", "waiting"]
     lines = [[name, f"{percent(row['goodput'])} ± {percent(row['error'])}", percent(row["training"]), *(percent(row["share"][part]) for part in parts),
               f"{row['stops']:.0f}", f"{row['replaced']:.0f}"] for name, row in rows(answer).items()]  # fmt: skip
@@ -66,7 +69,7 @@ NIC 2, P2P 1.5, heat 1.2; the log has none. Goodput is useful work per time, tra
 
 
 def spares():
-    answer = year()
+    answer = year(try_checkpoint_every_s="[3600]")
     lines = [[f"{point['spares']}{' (most work)' if point['spares'] == answer['best_spares'] else ''}", str(400 - point["spares"]),
               *(percent(point["goodput"][name]) for name in rows(answer)), percent(point["goodput"][LAST] * (400 - point["spares"]) / 400)]
              for point in answer["by_spares"]]  # fmt: skip
@@ -79,7 +82,7 @@ def spares():
 def intervals():
     lines = []
     for restart, save in ((600, 60), (600, 300), (600, 5), (120, 60), (1800, 60)):
-        answer = year(restart_s=restart, checkpoint_s=save)
+        answer = year(restart_s=restart, checkpoint_s=save, try_spares="[16]")
         points = answer["by_interval"]
         best = max(points, key=lambda point: point["goodput"][LAST])
         at = {point["checkpoint_every_s"]: point["goodput"][LAST] for point in points}
@@ -100,7 +103,7 @@ def noticing():
                         ("half as harmful (1.15, 1.5, 1.25, 1.1)", {"slow__pcie": 1.15, "slow__nic": 1.5, "slow__peer": 1.25, "slow__heat": 1.1}),
                         ("noticed after an hour", {"notice_s": 3600}), ("noticed after a day", {"notice_s": 86400}),
                         ("a restart of 1800 s", {"restart_s": 1800}), ("2 spares", {"spares": 2})):  # fmt: skip
-        row = rows(year(**keys))
+        row = rows(year(**{**SHORT, **keys}))
         gain = row[LAST]["goodput"] / row["spares"]["goodput"] - 1
         lines.append([label, *(percent(row[name]["goodput"]) for name in ("spares", "check", "notice", LAST)), percent(gain, 1),
                       percent(row["spares"]["share"]["slower"]), percent(row[LAST]["share"]["slower"])])  # fmt: skip
@@ -114,7 +117,7 @@ def closed():
     lines = []
     for mean, every, save, restart in ((1, 0.3, 0.02, 0.1), (4, 0.5, 0.1, 1), (24, 1.7, 1 / 60, 1 / 6)):
         work = 60 * every / 24
-        answer, _ = campaign("-", "fleet: {hosts: 1, in_order: true, runs: 2000, repair_hours: 1e-9, try_spares: [0]}\n", failure_days=mean / 24, work_days=work,
+        answer, _ = campaign("-", "fleet: {hosts: 1, in_order: true, runs: 2000, repair_hours: 1e-9, try_spares: [0], try_checkpoint_every_s: [3600]}\n", failure_days=mean / 24, work_days=work,
                              checkpoint_every_s=3600 * every, checkpoint_s=3600 * save, restart_s=3600 * restart)  # fmt: skip
         row = rows(answer)["spares"]
         expected = mean * math.exp(restart / mean) * (math.exp((every + save) / mean) - 1) * 60
@@ -128,7 +131,7 @@ def closed():
             total += weight
             short += weight if down > 2 else 0
         answer, _ = campaign("-", "fleet: {hosts: 10, spares: 2, runs: 20, failure_days: 10, repair_hours: 24, duration_days: 20000, restart_s: 0, check_s: 0, checkpoint_s: 0}\n",
-                             crews=crews, try_spares="[2]", checkpoint_every_s=0.001)  # fmt: skip
+                             crews=crews, try_spares="[2]", try_checkpoint_every_s="[1]", checkpoint_every_s=0.001)  # fmt: skip
         row = rows(answer)["spares"]
         lines.append([f"machine repair: 10 hosts, 8 needed, a failure every 10 days, repairs of 1 day, {crews or 'any number of'} crews", percent(short / total, 3),
                       percent(row["share"]["waiting"], 3), f"± {percent(row['error'], 3)}"])  # fmt: skip

@@ -15,7 +15,7 @@ char *sl_cells_trim(char *text) {
 }
 
 /* "a, b and c" */
-static void list_names(const sl_cells *l, char *list, size_t size) {
+static void list_names(const sl_csv_cells *l, char *list, size_t size) {
     size_t used = 0;
     list[0] = 0;
     for (int i = 0; i < l->columns && used < size; i++) {
@@ -24,7 +24,7 @@ static void list_names(const sl_cells *l, char *list, size_t size) {
     }
 }
 
-static sl_status read_header(sl_cells *l, char *text) {
+static sl_status read_header(sl_csv_cells *l, char *text) {
     int seen[SL_CELLS] = {0};
     char known[512];
     for (l->width = 0; text; l->width++) {
@@ -46,7 +46,7 @@ static sl_status read_header(sl_cells *l, char *text) {
     return SL_OK;
 }
 
-static sl_status split(sl_cells *l, char *text) {
+static sl_status split(sl_csv_cells *l, char *text) {
     for (int i = 0; i < l->width; i++) {
         if (!text)
             return sl_error(SL_EINVAL, "%s:%d: has %d cells where the header has %d", l->file, l->number, i,
@@ -59,7 +59,7 @@ static sl_status split(sl_cells *l, char *text) {
     return SL_OK;
 }
 
-sl_status sl_cells_next(sl_cells *l, char **text, int *end) {
+sl_status sl_cells_next(sl_csv_cells *l, char **text, int *end) {
     if (l->number == 0 && strncmp(*text, "\xef\xbb\xbf", 3) == 0)
         *text += 3;
     *end = 0;
@@ -74,20 +74,20 @@ sl_status sl_cells_next(sl_cells *l, char **text, int *end) {
                     : sl_error(SL_EINVAL, "%s: is empty; its first line must name the columns", l->file);
 }
 
-int sl_cells_has_column(const sl_cells *l, int column) {
+int sl_cells_has_column(const sl_csv_cells *l, int column) {
     return l->cell[column] != NULL;
 }
 
-int sl_cells_has(const sl_cells *l, int column) {
+int sl_cells_has(const sl_csv_cells *l, int column) {
     return l->cell[column] && l->cell[column][0];
 }
 
-sl_status sl_cells_refuse(const sl_cells *l, int column, const char *why) {
+sl_status sl_cells_refuse(const sl_csv_cells *l, int column, const char *why) {
     return sl_error(SL_EINVAL, "%s:%d: '%s' %s, got '%.60s'", l->file, l->number, l->names[column], why,
                     l->cell[column] ? l->cell[column] : "");
 }
 
-sl_status sl_cells_whole(const sl_cells *l, int column, int64_t most, int64_t *value) {
+sl_status sl_cells_whole(const sl_csv_cells *l, int column, int64_t most, int64_t *value) {
     char *end;
     const char *text = l->cell[column];
     errno = 0;
@@ -98,7 +98,7 @@ sl_status sl_cells_whole(const sl_cells *l, int column, int64_t most, int64_t *v
     return SL_OK;
 }
 
-sl_status sl_cells_real(const sl_cells *l, int column, double least, double most, double *value) {
+sl_status sl_cells_real(const sl_csv_cells *l, int column, double least, double most, double *value) {
     char *end;
     const char *text = l->cell[column];
     errno = 0;

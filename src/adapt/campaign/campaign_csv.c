@@ -14,15 +14,15 @@ static const char *const names[COLUMNS] = {
     "first_iteration", "last_iteration", "links",    "device", "nic", "host",
     "latency_ms",      "replica",        "slowdown", "every",  "for"};
 
-static sl_status read_whole(const sl_cells *l, int column, int64_t *value) {
+static sl_status read_whole(const sl_csv_cells *l, int column, int64_t *value) {
     return sl_cells_whole(l, column, SL_CAMPAIGN_ITERATIONS, value);
 }
 
-static int has_any(const sl_cells *l, int a, int b) {
+static int has_any(const sl_csv_cells *l, int a, int b) {
     return sl_cells_has_column(l, a) || sl_cells_has_column(l, b);
 }
 
-static sl_status check_columns(const sl_cells *l) {
+static sl_status check_columns(const sl_csv_cells *l) {
     if (!sl_cells_has_column(l, FIRST) || !sl_cells_has_column(l, LAST) ||
         !(has_any(l, LINKS, DEVICE) || has_any(l, NIC, HOST)) || !has_any(l, LATENCY, SLOWDOWN))
         return sl_error(
@@ -38,7 +38,7 @@ static int is_lost_nic(const char *text) {
 }
 
 /* Adds it with its spells; errors name the line. */
-static sl_status add(const sl_cells *l, sl_campaign *c, const sl_campaign_fault *fault) {
+static sl_status add(const sl_csv_cells *l, sl_campaign *c, const sl_campaign_fault *fault) {
     char why[256];
     int64_t every = 0, lasts = 0;
     if (sl_cells_has(l, EVERY))
@@ -54,7 +54,7 @@ static sl_status add(const sl_cells *l, sl_campaign *c, const sl_campaign_fault 
     return sl_error(SL_EINVAL, "%s:%d: %s", l->file, l->number, why);
 }
 
-static sl_status read_links(const sl_cells *l, int replica, sl_campaign_fault fault, sl_campaign *c) {
+static sl_status read_links(const sl_csv_cells *l, int replica, sl_campaign_fault fault, sl_campaign *c) {
     int count = 0;
     for (const char *text = l->cell[LINKS]; *text; count++) {
         char *end;
@@ -79,7 +79,7 @@ static sl_status read_links(const sl_cells *l, int replica, sl_campaign_fault fa
 }
 
 /* device, nic: a rank; of every replica if none is given. */
-static sl_status read_devices(const sl_cells *l, int column, int64_t replica, sl_campaign_fault fault,
+static sl_status read_devices(const sl_csv_cells *l, int column, int64_t replica, sl_campaign_fault fault,
                               sl_campaign *c) {
     const int first = sl_cells_has(l, REPLICA) ? (int)replica : 0,
               end = sl_cells_has(l, REPLICA) ? first + 1 : c->replicas;
@@ -96,7 +96,7 @@ static sl_status read_devices(const sl_cells *l, int column, int64_t replica, sl
 }
 
 /* Its network card if a latency is given, else its devices. */
-static sl_status read_host(const sl_cells *l, sl_campaign_fault fault, sl_campaign *c) {
+static sl_status read_host(const sl_csv_cells *l, sl_campaign_fault fault, sl_campaign *c) {
     int64_t host;
     SL_TRY(read_whole(l, HOST, &host));
     if (host >= sl_campaign_hosts(c))
@@ -106,7 +106,7 @@ static sl_status read_host(const sl_cells *l, sl_campaign_fault fault, sl_campai
     return add(l, c, &fault);
 }
 
-static sl_status read_event(const sl_cells *l, sl_campaign *c) {
+static sl_status read_event(const sl_csv_cells *l, sl_campaign *c) {
     sl_campaign_fault fault = {.kind = SL_FAULT_LINK, .slowdown = 1, .latency = -1, .stop = -1};
     int64_t last = 0, replica = 0;
     double ms;
@@ -149,7 +149,7 @@ static sl_status read_event(const sl_cells *l, sl_campaign *c) {
 }
 
 sl_status sl_campaign_read_csv(const char *name, char *text, sl_campaign *c) {
-    sl_cells l = {.file = name, .names = names, .columns = COLUMNS};
+    sl_csv_cells l = {.file = name, .names = names, .columns = COLUMNS};
     int end;
     if (c->by_time)
         return sl_error(SL_EINVAL,

@@ -77,17 +77,17 @@ typedef struct open_fault {
 } open_fault;
 
 typedef struct fault_log {
-    sl_cells cells;
+    sl_csv_cells cells;
     open_fault *open; /* [opens] in order of their start */
     size_t opens, open_room;
     sl_time last;
 } fault_log;
 
-static const char *text_of(const sl_cells *l, int column) {
+static const char *text_of(const sl_csv_cells *l, int column) {
     return sl_cells_has(l, column) ? l->cell[column] : "-";
 }
 
-static sl_status find_cause(const sl_cells *l, sl_fleet *f, int *number) {
+static sl_status find_cause(const sl_csv_cells *l, sl_fleet *f, int *number) {
     char text[160], decides[160];
     snprintf(text, sizeof text, "%s, %s, %s", text_of(l, LEVEL), text_of(l, CLASS), text_of(l, DESCRIPTION));
     snprintf(decides, sizeof decides, "%s, %s", text_of(l, CLASS), text_of(l, DESCRIPTION));
@@ -107,7 +107,7 @@ static sl_status find_cause(const sl_cells *l, sl_fleet *f, int *number) {
 }
 
 static sl_status start_fault(fault_log *log, sl_fleet *f, int host, int cause) {
-    const sl_cells *l = &log->cells;
+    const sl_csv_cells *l = &log->cells;
     if (f->faults == SL_FLEET_FAULTS)
         return sl_error(SL_EINVAL, "%s:%d: has more than %d faults", l->file, l->number, SL_FLEET_FAULTS);
     SL_TRY(sl_grow(&f->fault, &f->fault_room, f->faults + 1, sizeof *f->fault));
@@ -134,7 +134,7 @@ static sl_status end_fault(fault_log *log, sl_fleet *f, int host, int cause) {
 }
 
 static sl_status read_line(fault_log *log, sl_fleet *f) {
-    const sl_cells *l = &log->cells;
+    const sl_csv_cells *l = &log->cells;
     double days;
     int64_t host;
     int cause = 0;
