@@ -314,7 +314,7 @@ static int run(int argc, char **argv) {
 
 const sl_command sl_command_demo = {
     .name = "demo",
-    .summary = "watch a slow link and the answer to it, in this terminal, in half a minute",
+    .summary = "a slow link and the answer to it, live in this terminal",
     .about = "Runs examples/slow-link.yaml with slackline train: four ranks train a small model on this "
              "machine, a link "
              "between two of them gets slow, and the schedule changes. Shows the iterations op by op while "

@@ -166,7 +166,7 @@ def test_changes_phases_and_events_are_those_of_the_run():
     expect(">ended<" in text and "What this folder lacks" not in text, "nothing is missing")
     for name in ("Iteration time", "Loss", "Links: latency and transfer of a message", "Devices: compute time of a microbatch, by rank"):
         expect(f">{name}<" in text, f"a chart of {name}")
-    marks = re.findall(r"<g><title>iteration (\d+):([^<]*)</title>", text.split('id="time"')[1].split("</section>")[0])
+    marks = re.findall(r"<g><title>iteration (\d+):([^<]*)</title>", text.split('id="time"')[1].split('class="wide"')[1].split("</section>")[0])
     expect([int(i) for i, _ in marks] == [10, 11, 14, 25, 26] and not missing(html.unescape(marks[2][1]), "swap | link 0 -> 1 | zb-h2"), f"events are marked: {marks}")
 
 
