@@ -102,7 +102,7 @@ static sl_status say_not_saved(const char *cause) {
 
 static sl_status say_interrupted(const launched_run *r) {
     if (r->reached < 0)
-        return sl_error(SL_ENONE, "interrupted before its first iteration");
+        return sl_error(SL_ENONE, "interrupted");
     return sl_error(SL_ENONE, "interrupted after iteration %d; `slackline report %s` shows the run", r->reached,
                     r->config->directory);
 }
