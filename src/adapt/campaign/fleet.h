@@ -7,8 +7,8 @@
  * the number of faults, not on the time. fleet.c plays all strategies on several placements of the job and
  * varies the number of spares and the checkpoint interval. docs/formats.md describes the model.
  *
- * A campaign (campaign.h) simulates each iteration of a pipeline; a fleet has no iterations. With a problem,
- * fleet_slow.c takes the slowdown of a job by a slow host from the campaign's timing model.
+ * A campaign (campaign.h) simulates each iteration of a pipeline; a fleet has no iterations, and how much
+ * longer a job takes with a slow host is given.
  *
  * Nothing here reads a clock: the same inputs give the same result. */
 #pragma once
