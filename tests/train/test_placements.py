@@ -170,7 +170,8 @@ def test_a_swap_in_the_middle_keeps_every_bit():
     schedules = {line["schedule"] for line in lines(os.path.join(outs["wave-swap"], "metrics.jsonl"))}
     linear_only = {"1f1b", "zb-h1", "zb-h2", "adaptra", "cross-ud-sub", "interleaved-1f1b"}
     assert not {name.split()[0] for name in schedules} & linear_only, f"{schedules} on a wave"
-    seen = [line for line in lines(os.path.join(outs["loop-3-0"], "events.jsonl")) if line["kind"] == "onset"]
+    seen = [line for line in lines(os.path.join(outs["loop-3-0"], "events.jsonl"))
+            if line["kind"] == "onset" and line.get("link")]  # a busy machine slows ranks, too
     assert seen and sorted(seen[0]["link"]) == [0, 3], f"the link 3-0 was not seen: {seen}"
     assert re.search(r"link 3 -> 0", seen[0]["seen"]), f"its direction is not told: {seen}"
     slow = [float(link["latency_ms"]) for line in lines(os.path.join(outs["loop-3-0"], "metrics.jsonl"))[3:8]
