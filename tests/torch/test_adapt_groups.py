@@ -14,9 +14,13 @@ from slackline.adapting import agreement, order
 MICROBATCHES, DECIDED = 6, 5
 
 
-def threads():
-    """Of this process, in C++, too."""
-    return len(os.listdir("/proc/self/task"))
+def threads(more_than=None):
+    """Of this process, in C++, too: the fewest within a moment, for some come and go; or as soon as there are more, within 10 s."""
+    counts, end = [], time.monotonic() + (0.3 if more_than is None else 10)
+    while time.monotonic() < end and not (counts and more_than is not None and counts[-1] > more_than):
+        counts.append(len(os.listdir("/proc/self/task")))
+        time.sleep(0.02)
+    return min(counts) if more_than is None else counts[-1]
 
 
 def groups():
@@ -69,7 +73,7 @@ def once(rank, ranks, group, where):
         adapted._agent.kept.adapted = True  # as during its steps
         used = {id(one.group) for stage in stages for one in stage.get_fwd_recv_ops(0) + stage.get_bwd_recv_ops(0)}
         adapted._agent.kept.adapted = False
-        if len(found) != 3 or threads() <= took or id(group) in used and rank in (0, ranks - 1) and len(used) < 2:
+        if len(found) != 3 or threads(took) <= took or id(group) in used and rank in (0, ranks - 1) and len(used) < 2:
             return f"groups after a plan: {found}; {len(used)} used"
         if adapted._agent.swap_ms == [] or not adapted.adaptation.active:
             return "no swap"
