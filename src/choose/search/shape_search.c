@@ -297,7 +297,8 @@ static void *estimate_some(void *object) {
     sl_status status = SL_OK;
     while (status == SL_OK) {
         pthread_mutex_lock(&s->lock);
-        int ends = s->next == s->candidates || s->status != SL_OK || (s->next > 0 && is_over(s, ESTIMATING));
+        int ends = s->next == s->candidates || s->status != SL_OK ||
+                   (s->found->count > 0 && is_over(s, ESTIMATING)); /* one that fits is always found */
         candidate *c = ends ? NULL : &s->candidate[s->next++];
         int dominated = c && is_dominated(s, c);
         s->found->dismissed += dominated;
