@@ -1,4 +1,4 @@
-# labels: long torch
+# labels: slow torch
 """slackline.adapt in jobs that are started in other ways: by torchrun with and without its own rendezvous, by all methods of torch.multiprocessing, without
 assertions (`python -OO`), and with what PyTorch offers for debugging."""
 import os

@@ -1,4 +1,4 @@
-# labels: long torch
+# labels: slow torch
 """slackline.adapt with nanotron 0.4's engines over Gloo: the order changes while they train, and losses and weights are bit-identical to those
 of the engine as given."""
 import json
