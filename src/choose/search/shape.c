@@ -89,6 +89,7 @@ static sl_status add_sizes(shape_list *l, sl_shape *s) {
             (f->size <= 0 && (size & (size - 1)) && size != mine))
             continue;
         s->division.size = size;
+        s->division.recompute = SL_KEEP_ALL; /* not as the size before has left it */
         s->microbatches = (int)(mine / size);
         sl_status status = sl_division_check(l->model, &s->division);
         if (status == SL_EINVAL)

@@ -261,8 +261,30 @@ static void no_allocation_that_fails_leaks_or_lies(void **state) {
     free_devices(&d);
 }
 
+/* Of 8 sequences: microbatches of 1, 2, 4 and 8, in every division into ranks. */
+static void every_size_of_a_microbatch_is_searched(void **state) {
+    (void)state;
+    sl_model_work m;
+    sl_devices d;
+    sl_shape_fixed any = sl_shape_free();
+    sl_shape *shape;
+    size_t count;
+    unsigned sizes[3] = {0}; /* by replicas */
+    make_model(4, 8, 100, 0, &m);
+    make_devices(2, 1, 0, 0, 0, &d);
+    assert_ok(sl_shapes_list(&m, &d, &any, &shape, &count));
+    for (size_t i = 0; i < count; i++)
+        sizes[shape[i].data] |= 1u << shape[i].division.size;
+    assert_int_equal(sizes[1], 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8);
+    assert_int_equal(sizes[2], 1 << 1 | 1 << 2 | 1 << 4);
+    sl_free(shape);
+    free_model(&m);
+    free_devices(&d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_size_of_a_microbatch_is_searched),
         cmocka_unit_test(free_sums_make_replicas_best),
         cmocka_unit_test(what_does_not_fit_is_divided),
         cmocka_unit_test(sums_over_replicas_count),
