@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/find.h"
-#include "base/memory.h"
 #include "base/subprocess.h"
 
 #include <errno.h>

@@ -2,7 +2,6 @@
 #include "base/memory.h"
 #include "base/numbers.h"
 #include "plan/bound/bound.h"
-#include "plan/draw/escape.h"
 #include "plan/draw/svg.h"
 #include "report/analysis.h"
 
@@ -351,7 +350,7 @@ static void write_change(const sl_run_data *t, const sl_adaptation *a, FILE *out
     const sl_report_stretch *during = &a->part[SL_ADAPTATION_DURING], *after = &a->part[SL_ADAPTATION_AFTER];
     const char *cause = find_cause(t, a);
     char one[32], other[32];
-    sl_put_escaped(out, cause ? cause : "An iteration took longer");
+    fputs(cause ? cause : "An iteration took longer", out);
     write_when(t, during, after, out);
     fprintf(out, "; %s %s an iteration from %s to %s", name_of_change(a->last),
             after->time < during->time ? "cut" : "did not help, and brought", amount(during->time, one),
@@ -368,7 +367,7 @@ void sl_adaptation_report(const sl_run_data *t, const sl_adaptation *a, FILE *ou
         write_change(t, a, out);
     } else if (!isnan(during->time)) {
         const char *cause = find_cause(t, a);
-        sl_put_escaped(out, cause ? cause : "An iteration took longer");
+        fputs(cause ? cause : "An iteration took longer", out);
         write_when(t, during, during, out);
         fprintf(out, ": %s an iteration, and nothing was changed", amount(during->time, time));
     } else if (!isnan(before->time)) {

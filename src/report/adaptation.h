@@ -37,5 +37,6 @@ sl_status sl_adaptation_draw(const sl_run_data *data, const sl_recorded *recorde
                              const sl_adaptation *adaptation, const sl_draw_style *style, FILE *out);
 
 /** Writes the answer as a sentence or two: what was slow, in which iterations, what was changed, and what an
- * iteration took before, during and after; or that nothing was slow. Nothing without iterations. */
+ * iteration took before, during and after; or that nothing was slow. Nothing without iterations. Plain text,
+ * with the run's own words: a page has to escape it. */
 void sl_adaptation_report(const sl_run_data *data, const sl_adaptation *adaptation, FILE *out);

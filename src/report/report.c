@@ -28,9 +28,19 @@ static sl_status put_answer(const void *context, FILE *out) {
     const sl_report_page *r = context;
     if (r->data.is_watch || r->data.iterations == 0)
         return SL_OK;
+    char *text = NULL;
+    size_t size;
+    FILE *memory = open_memstream(&text, &size);
+    if (memory)
+        sl_adaptation_report(&r->data, &r->adaptation, memory);
+    if (!memory || fclose(memory) != 0) {
+        free(text);
+        return sl_error(SL_ENOMEM, "out of memory for the report");
+    }
     fputs("<p class=\"answer\">", out);
-    sl_adaptation_report(&r->data, &r->adaptation, out);
+    sl_put_escaped(out, text);
     fputs("</p>", out);
+    free(text);
     return SL_OK;
 }
 

@@ -31,6 +31,7 @@ def test_lines_without_a_terminal(folder):
     out = os.path.join(folder, "run")
     done = subprocess.run([command, "demo", "--out", out], capture_output=True, text=True, timeout=400)
     expect(done.returncode == 0, f"exit {done.returncode}: {done.stderr}")
+    expect("&" not in done.stdout, f"nothing is escaped for a page: {done.stdout}")
     expect("\033" not in done.stdout and "iteration 25: fault of link 0 -> 1, injected" in done.stdout, done.stdout)
     expect(len(re.findall(r"^rank [0-3] ", done.stdout, re.M)) >= 8, f"iterations op by op: {done.stdout}")
     expect(re.search(r"an iteration (from|: )?.*\d+ ms", done.stdout.splitlines()[-3]), f"the answer: {done.stdout.splitlines()[-3:]}")

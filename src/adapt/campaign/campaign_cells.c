@@ -1,10 +1,27 @@
 #include "adapt/campaign/campaign_cells.h"
+#include "base/file.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+sl_status sl_cells_load(const char *file, const char *key, const char *name, size_t most, char path[PATH_MAX],
+                        char **text) {
+    const char *slash = name[0] != '/' ? strrchr(file, '/') : NULL;
+    size_t size;
+    *text = NULL;
+    if (snprintf(path, PATH_MAX, "%.*s%s", slash ? (int)(slash - file + 1) : 0, file, name) >= PATH_MAX)
+        return sl_error(SL_EINVAL, "%s: the path of '%s' is too long", file, key);
+    SL_TRY(sl_file_read_max(path, most, text, &size));
+    if (strlen(*text) == size)
+        return SL_OK;
+    sl_free(*text);
+    *text = NULL;
+    return sl_error(SL_EINVAL, "%s: holds a zero byte", path);
+}
 
 char *sl_cells_trim(char *text) {
     text += strspn(text, " \t");

@@ -4,9 +4,17 @@
 
 #include "base/status.h"
 
+#include <limits.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define SL_CELLS 32
+
+/** The text of the file that `key` of the campaign file `file` names, relative to that file unless absolute;
+ * `path` becomes its path. SL_EINVAL: it is longer than `most` or holds a zero byte. SL_ESYS, SL_ENOMEM. Free
+ * with sl_free. */
+sl_status sl_cells_load(const char *file, const char *key, const char *name, size_t most, char path[PATH_MAX],
+                        char **text);
 
 typedef struct sl_csv_cells {
     const char *file;

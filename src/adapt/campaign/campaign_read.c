@@ -1,5 +1,6 @@
 /* The campaign file (docs/formats.md) through config tables. */
 #include "adapt/campaign/campaign.h"
+#include "adapt/campaign/campaign_cells.h"
 #include "adapt/campaign/campaign_draw.h"
 #include "adapt/campaign/fleet.h"
 #include "base/config.h"
@@ -365,17 +366,10 @@ static sl_status read_events(const sl_yaml *list, sl_campaign *c) {
     return SL_OK;
 }
 
-/* Relative to the campaign file, unless the path is absolute. */
 static sl_status read_trace(const char *file, const char *trace, sl_campaign *c) {
-    char path[4096], *text = NULL;
-    const char *slash = strrchr(file, '/');
-    size_t size;
-    if (snprintf(path, sizeof path, "%.*s%s", trace[0] != '/' && slash ? (int)(slash - file + 1) : 0, file,
-                 trace) >= (int)sizeof path)
-        return sl_error(SL_EINVAL, "%s: the path of 'trace' is too long", file);
-    SL_TRY(sl_file_read_max(path, 64 << 20, &text, &size));
-    sl_status status = strlen(text) == size ? sl_campaign_read_csv(path, text, c)
-                                            : sl_error(SL_EINVAL, "%s: holds a zero byte", path);
+    char path[PATH_MAX], *text;
+    SL_TRY(sl_cells_load(file, "trace", trace, 64 << 20, path, &text));
+    sl_status status = sl_campaign_read_csv(path, text, c);
     sl_free(text);
     return status;
 }

@@ -1,6 +1,6 @@
 /* The section `fleet` of a campaign file (docs/formats.md) through a config table. */
+#include "adapt/campaign/campaign_cells.h"
 #include "adapt/campaign/fleet.h"
-#include "base/file.h"
 #include "base/memory.h"
 #include "plan/pipeline/kind.h"
 
@@ -145,17 +145,10 @@ static sl_status read_words(const sl_yaml *list, sl_fleet *f) {
 
 /* ---- the log ---- */
 
-/* Relative to the campaign file, unless the path is absolute. */
 static sl_status read_log(const char *file, const char *log, sl_fleet *f) {
-    char path[4096], *text = NULL;
-    const char *slash = strrchr(file, '/');
-    size_t size;
-    if (snprintf(path, sizeof path, "%.*s%s", log[0] != '/' && slash ? (int)(slash - file + 1) : 0, file,
-                 log) >= (int)sizeof path)
-        return sl_error(SL_EINVAL, "%s: the path of 'faults' is too long", file);
-    SL_TRY(sl_file_read_max(path, 256 << 20, &text, &size));
-    sl_status status = strlen(text) == size ? sl_fleet_read_csv(path, text, f)
-                                            : sl_error(SL_EINVAL, "%s: holds a zero byte", path);
+    char path[PATH_MAX], *text;
+    SL_TRY(sl_cells_load(file, "faults", log, 256 << 20, path, &text));
+    sl_status status = sl_fleet_read_csv(path, text, f);
     sl_free(text);
     return status;
 }
