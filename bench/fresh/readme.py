@@ -102,7 +102,7 @@ SENTENCES = [
     (r"`tools/test` prints .*`\d+ passed, 0 failed, \d+ skipped`",
      [said("tools/test", r"(?m)^\d+ passed, 0 failed, \d+ skipped$"), here("tree_tools")]),
     (r"(?i)paced: .*10 ms",
-     [run("grep pace_ms examples/slow-link.yaml; build/slackline profile runs/slow-link/timeline.json", r"(?s)F: 10, I: 10, W: 10.*^ +0 +0 +10(\.0\d*)? +10(\.0\d*)? +10(\.0\d*)? "),
+     [run("grep pace_ms examples/slow-link.yaml; build/slackline import runs/slow-link/timeline.json", r"(?s)F: 10, I: 10, W: 10.*^ +0 +0 +10(\.0\d*)? +10(\.0\d*)? +10(\.0\d*)? "),
       run("build/slackline train examples/slow-link.yaml --set iterations=3 --set faults=[] --out runs/paced | grep weights_hash; "
           "build/slackline train examples/slow-link.yaml --set iterations=3 --set faults=[] --set device.pace_ms='{F: 1, I: 1, W: 1}' --out runs/faster | grep weights_hash; "
           + HASHES.format("runs/paced/summary.json runs/faster/summary.json"), r"^1$")]),
@@ -116,11 +116,11 @@ SENTENCES = [
      [words("their commands are tried above"), quick("page_README")]),
     (r"\(docs/tutorial\.md\)",
      [page("docs/tutorial.md", "^# ", "slackline plan", "slackline train"), quick("page_tutorial")]),
-    (r"`profile` .*PyTorch's profiler, of Megatron-LM",
+    (r"`import` .*PyTorch's profiler, of Megatron-LM",
      [run("build/slackline plan examples/four-ranks.yaml --schedule 1f1b --format trace | gzip >rank0.json.gz; "
-          "build/slackline profile rank*.json.gz -o problem.yaml --order traced.csv && build/slackline simulate problem.yaml --order traced.csv | head -1",
+          "build/slackline import rank*.json.gz -o problem.yaml --order traced.csv && build/slackline simulate problem.yaml --order traced.csv | head -1",
           r"(?s)traced +450 ms.*better plan +420 ms, 6\.7% less.*makespan 450 ms"),
-      quick("plan_trace_label", "plan_trace_scan", "cli_profile", "train_trace_profile"), here("torch_trace")]),
+      quick("plan_trace_label", "plan_trace_scan", "cli_import", "train_trace_profile"), here("torch_trace")]),
     (r"docs/howto/pytorch\.md.*docs/python\.md",
      [page("docs/howto/pytorch.md", "```python pipeline.py", r"plan\.schedule\(stage, loss_fn="), page("docs/python.md", "pip install ./python", r"\.schedule\("),
       here("python_install", "python_runtime", "torch_runtime"), later("page_howto_pytorch_slow", "runs that page's script, minutes")]),

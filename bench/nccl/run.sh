@@ -52,7 +52,7 @@ hang() { # dumps of PyTorch's flight recorder, and the answer of NCCL's RAS serv
     under="NCCL_RAS_ADDR=localhost:28999" ranks 3 hang 12 & sleep 9
     "$python" "$here/ras.py" 28999 "$out" ras; "$build/slackline" explain ras://127.0.0.1:28999; wait
 }
-gpu() { "$build/slackline" doctor | grep -A3 GPU; "$build/slackline" validate --ranks 3 --only devices; }
+gpu() { "$build/slackline" doctor | grep -A3 GPU; "$build/slackline" healthcheck --ranks 3 --only devices; }
 for step in ${@:-gpu calls held cost watch adapt hang}; do
     echo "== $step"; $step >"$out/$step.txt" 2>&1 </dev/null; tail -n 5 "$out/$step.txt" | cut -c1-200
 done

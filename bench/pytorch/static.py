@@ -90,10 +90,10 @@ def from_a_trace(arguments):
         before = ranks.Run("PyTorch's 1F1B, profiled", "linear", DELAY_MS, "Interleaved1F1B", trace=folder)
         times, _, _ = ranks.measure(RANKS, MICROBATCHES, OP_MS, arguments.iterations, [before])[0]
         file, order = os.path.join(folder, "problem.yaml"), os.path.join(folder, "order.csv")
-        done = subprocess.run([os.path.join(arguments.build, "slackline"), "profile", *[os.path.join(folder, f"rank{rank}.json") for rank in range(RANKS)],
+        done = subprocess.run([os.path.join(arguments.build, "slackline"), "import", *[os.path.join(folder, f"rank{rank}.json") for rank in range(RANKS)],
                                "-o", file, "--order", order, "--format", "json", "--time-limit", "2"], capture_output=True, text=True)
         if done.returncode:
-            sys.exit(f"slackline profile: {done.stderr}")
+            sys.exit(f"slackline import: {done.stderr}")
         profile = json.loads(done.stdout)
         plan = slackline.plan(file, "auto", 2)
         after = ranks.Run("the plan for the traced problem", "linear", DELAY_MS, plan=plan)
@@ -109,7 +109,7 @@ def from_a_trace(arguments):
     links = ", ".join(f"{link['from']} to {link['to']} {link['latency_ms']:.1f}" for link in profile["links"] if "latency_ms" in link)
     finish(arguments.write, "From PyTorch's profiler to a better plan", f"""`bench/pytorch/run.py --static`, the same machine and load. PyTorch's 1F1B on the slow link (`ScheduleInterleaved1F1B` with one stage per
 rank, which labels its ops for the profiler) runs under `torch.profiler`, with one trace per rank.
-`slackline profile rank*.json -o problem.yaml --order order.csv` makes the problem from the traces alone: op times (ms, median over stages:
+`slackline import rank*.json -o problem.yaml --order order.csv` makes the problem from the traces alone: op times (ms, median over stages:
 {', '.join(f'{kind} {value:.1f}' for kind, value in times_ms.items())}; emulated: {OP_MS:g} for F, {2 * OP_MS:g} for B){', delays of links (ms: ' + links + '; emulated: ' + f'{DELAY_MS:g} between 0 and 1)' if links else ''}. `slackline.plan`
 plans this problem, and PyTorch runs the plan.
 

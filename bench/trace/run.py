@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long `slackline profile` takes for large traces, and what memory: traces of 1F1B on 4 ranks in the profiler's format, a
+"""How long `slackline import` takes for large traces, and what memory: traces of 1F1B on 4 ranks in the profiler's format, a
 file a rank, of 10^3 to 10^6 events in all. Prints the section "Large traces"; --write FILE puts it into
 docs/results/evidence/usability.md.
 
@@ -140,20 +140,20 @@ def main():
             with tempfile.TemporaryDirectory(prefix="slackline-trace.") as folder:
                 files, events = write_traces(folder, wanted, labels)
                 size = sum(os.path.getsize(file) for file in files)
-                seconds, memory = measured(slackline, "profile", *files, "--time-limit", "0")
+                seconds, memory = measured(slackline, "import", *files, "--time-limit", "0")
                 packed = "-"
                 if wanted == arguments.most:
                     for file in files:
                         with open(file, "rb") as plain, gzip.open(file + ".gz", "wb", 1) as out:
                             while piece := plain.read(1 << 20):
                                 out.write(piece)
-                    packed = f"{measured(slackline, 'profile', *[file + '.gz' for file in files], '--time-limit', '0')[0]:.2f} s"
+                    packed = f"{measured(slackline, 'import', *[file + '.gz' for file in files], '--time-limit', '0')[0]:.2f} s"
             rows.append(["labels alone" if labels else "of PyTorch", f"{events:,}", f"{size / 1e6:.1f} MB", f"{seconds:.2f} s", packed,
                          f"{seconds / events * 1e6:.1f} us", f"{memory:.0f} MB"])
             print(rows[-1], file=sys.stderr)
             wanted *= 10
     finish(arguments.write, "Large traces",
-           f"`bench/trace/run.py --write docs/results/evidence/usability.md`; {machine()}. `slackline profile` reads four files, one per rank,\n"
+           f"`bench/trace/run.py --write docs/results/evidence/usability.md`; {machine()}. `slackline import` reads four files, one per rank,\n"
            "with `--time-limit 0`. Times are processor times and include the plans that it compares with.\n\n"
            + table(["trace", "events", "files", "time", "packed by gzip", "per event", "peak memory"], rows))
 

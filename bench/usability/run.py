@@ -97,8 +97,8 @@ def pictures():
     row("1,000 ranks, 64 microbatches as HTML", "slackline plan thousand.yaml --schedule 1f1b --format html",
         fastest(slackline, "plan", file, "--schedule", "1f1b", "--format", "html", "-o", "thousand.html", repeats=1), size(os.path.join(work, "thousand.html")))
     fastest(slackline, "plan", "wide.yaml", "--schedule", "interleaved-1f1b", "--format", "trace", "-o", "wide.json", repeats=1)
-    row(f"a trace of the 32 ranks ({size(os.path.join(work, 'wide.json'))}) into a problem file", "slackline profile wide.json --time-limit 0",
-        fastest(slackline, "profile", "wide.json", "--time-limit", "0", "-o", "again.yaml"), size(os.path.join(work, "again.yaml")))
+    row(f"a trace of the 32 ranks ({size(os.path.join(work, 'wide.json'))}) into a problem file", "slackline import wide.json --time-limit 0",
+        fastest(slackline, "import", "wide.json", "--time-limit", "0", "-o", "again.yaml"), size(os.path.join(work, "again.yaml")))
 
 
 def reports():

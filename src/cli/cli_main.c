@@ -6,6 +6,7 @@
 #include "cli/version.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,12 @@ static const char *const parts[] = {SL_COMMANDS(PART)};
 
 #define COMMANDS (sizeof sl_commands / sizeof sl_commands[0] - 1)
 
+/* Former names, which do the same and say so. */
+static const struct former {
+    const char *name;
+    const sl_command *command;
+} former[] = {{"profile", &sl_command_import}, {"validate", &sl_command_healthcheck}};
+
 static void print_usage(FILE *out) {
     fprintf(out,
             "slackline %s: keeps pipelined training fast when links or devices slow down\n\n"
@@ -25,7 +32,7 @@ static void print_usage(FILE *out) {
         if (i == 0 || strcmp(parts[i], parts[i - 1]) != 0)
             fprintf(out, "%s%s\n", i ? "\n" : "", parts[i]);
         if (sl_commands[i]->summary)
-            fprintf(out, "  %-10s %s\n", sl_commands[i]->name, sl_commands[i]->summary);
+            fprintf(out, "  %-11s %s\n", sl_commands[i]->name, sl_commands[i]->summary);
     }
     fprintf(out, "\nslackline COMMAND --help has details; slackline --version shows the build.\n"
                  "Example: slackline plan examples/four-ranks.yaml\n");
@@ -39,6 +46,9 @@ const sl_command *sl_command_find(const char *name) {
     for (size_t i = 0; i < COMMANDS; i++)
         if (strcmp(sl_commands[i]->name, name) == 0)
             return sl_commands[i];
+    for (size_t i = 0; i < sizeof former / sizeof former[0]; i++)
+        if (strcmp(former[i].name, name) == 0)
+            return former[i].command;
     return NULL;
 }
 
@@ -102,7 +112,12 @@ static int run(int argc, char **argv) {
         return 0;
     }
     const sl_command *command = sl_command_find(argv[1]);
-    return command ? command->run(argc - 1, argv + 1) : sl_command_refuse(argv[1]);
+    if (!command)
+        return sl_command_refuse(argv[1]);
+    if (strcmp(argv[1], command->name) != 0)
+        fprintf(stderr, "slackline: '%s' is now named '%s'\n", argv[1], command->name);
+    argv[1] = (char *)(uintptr_t)command->name;
+    return command->run(argc - 1, argv + 1);
 }
 
 /* The command fails if its output could not be written. */

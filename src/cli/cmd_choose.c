@@ -67,7 +67,7 @@ static const sl_option options[] = {
     SL_OPTION("replicas", INT, choose_request, others.options.replicas, "N",
               "with a PROFILE: replicas of the job", .least = 1, .most = 65536, .standard = "1"),
     SL_OPTION("order", TEXT, choose_request, others.order_file, "FILE",
-              "with a PROFILE: the running order, from slackline profile --order",
+              "with a PROFILE: the running order, from slackline import --order",
               .completes = SL_COMPLETES_FILE),
     SL_OPTION("", TEXTS, choose_request, files, "MODEL CLUSTER", NULL, .completes = SL_COMPLETES_FILE,
               .required = 1),

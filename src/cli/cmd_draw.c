@@ -140,9 +140,9 @@ static const sl_option options[] = {
     SL_OPTION("replica", INT, sl_drawing, given.replica, "N", "the replica; default: the one that ends last",
               .most = INT_MAX - 1),
     SL_OPTION("map", OWN, sl_drawing, map, "WHAT=PATTERN",
-              "of traces: meanings of names, as in profile (repeatable)", .take = take_map),
+              "of traces: meanings of names, as in import (repeatable)", .take = take_map),
     SL_OPTION("microbatches", INT, sl_drawing, microbatches, "N",
-              "of traces: number per iteration, as in profile", .least = 1, .most = SL_MAX_MICROBATCHES),
+              "of traces: number per iteration, as in import", .least = 1, .most = SL_MAX_MICROBATCHES),
     SL_OPTION("title", TEXTS, sl_drawing, given.title, "TEXT",
               "replaces the chart's own title, in order of the charts; empty: none"),
     SL_OPTION("sweep", TEXT, sl_drawing, sweep, "KEY=FROM:TO:STEP",
@@ -262,7 +262,7 @@ const sl_command sl_command_draw = {
     .about =
         "Draws plans and runs as one SVG picture for a paper, or as FILE.png or FILE.pdf by rsvg-convert, "
         "inkscape or ImageMagick. An INPUT is a problem file, which is planned; "
-        "a plan (plan --format json); a run's folder, or its timeline.json; or a trace that profile reads. "
+        "a plan (plan --format json); a run's folder, or its timeline.json; or a trace that import reads. "
         "Several inputs are drawn below each other on one axis. Consecutive traces are the ranks of one "
         "run, unless each has all ranks or an option is between them. The options of an input follow it: "
         "--schedule, --order, --set, --iteration, --replica, --title; before the first input they apply to "

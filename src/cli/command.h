@@ -28,7 +28,7 @@ typedef struct sl_command {
     X(check, "Plan")                                                                                         \
     X(compare, "Plan")                                                                                       \
     X(choose, "Plan")                                                                                        \
-    X(profile, "Plan")                                                                                       \
+    X(import, "Plan")                                                                                        \
     X(demo, "Run")                                                                                           \
     X(train, "Run")                                                                                          \
     X(report, "Run")                                                                                         \
@@ -37,7 +37,7 @@ typedef struct sl_command {
     X(watch, "Diagnose")                                                                                     \
     X(detect, "Diagnose")                                                                                    \
     X(explain, "Diagnose")                                                                                   \
-    X(validate, "Diagnose")                                                                                  \
+    X(healthcheck, "Diagnose")                                                                               \
     X(topology, "Cluster")                                                                                   \
     X(balance, "Cluster")                                                                                    \
     X(campaign, "Cluster")                                                                                   \
@@ -53,7 +53,7 @@ SL_COMMANDS(SL_DECLARE_COMMAND)
 /** In that order; ended by NULL. */
 extern const sl_command *const sl_commands[];
 
-/** NULL: unknown name. */
+/** Also by a former name. NULL: unknown name. */
 const sl_command *sl_command_find(const char *name);
 
 /** Prints to standard error that `word` is unknown, with a suggestion. Returns the exit code. */

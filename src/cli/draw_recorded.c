@@ -22,7 +22,7 @@ static sl_status choose(const sl_drawing *d, const sl_input *input, const sl_run
     return SL_OK;
 }
 
-/* A trace without memory is counted in activations of a microbatch, as profile writes it. */
+/* A trace without memory is counted in activations of a microbatch, as import writes it. */
 static sl_status add_memory(const sl_drawing *d, sl_drawn *one) {
     for (int k = 0; k < one->charts && d->what & SL_DRAW_MEMORY; k++)
         SL_TRY(sl_drawn_add_memory(&one->recovered.problem, one->chart[k].timeline, &one->memory[k],
@@ -30,7 +30,7 @@ static sl_status add_memory(const sl_drawing *d, sl_drawn *one) {
     return SL_OK;
 }
 
-/* A trace of another program, as profile reads it: its order in simulation above the trace. */
+/* A trace of another program, as import reads it: its order in simulation above the trace. */
 static sl_status draw_trace(const sl_drawing *d, const sl_input *input, int files, sl_drawn *one) {
     const int wanted = input->options.iteration >= 0 ? input->options.iteration : d->common.iteration;
     const sl_recover_options options = {.iteration = wanted, .microbatches = d->microbatches};

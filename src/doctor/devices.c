@@ -12,8 +12,9 @@
 
 #define LIMIT (20 * SL_SECOND)
 
-static const char means[] = "device.kind: cuda trains on NVIDIA's, if the finding CUDA is present; watch follows "
-                            "NCCL programs; slackline.adapt measures PyTorch's devices";
+static const char means[] =
+    "device.kind: cuda trains on NVIDIA's, if the finding CUDA is present; watch follows "
+    "NCCL programs; slackline.adapt measures PyTorch's devices";
 
 static int count_files(const char *pattern) {
     glob_t found;
@@ -64,7 +65,8 @@ static void test(sl_doctor *d, int index) {
         sl_finding_report(d, names[index], SL_BROKEN, found,
                           "see nvidia-smi -q; the GPU may need a reset or a repair", "%s", why);
     else if (status == SL_OK && child.exit_code == NOT_TESTED)
-        sl_finding_report(d, names[index], SL_LIMITED, "validate and watch cannot test it", "", "%s", found);
+        sl_finding_report(d, names[index], SL_LIMITED, "healthcheck and watch cannot test it", "", "%s",
+                          found);
     else {
         sl_child_reason(&child, why, sizeof why);
         sl_finding_report(d, names[index], SL_BROKEN, "its driver ends programs or does not answer",
@@ -110,7 +112,6 @@ void sl_doctor_devices(sl_doctor *d) {
         sl_finding_report(d, "GPU", SL_PRESENT, means, "", "%d device file%s in /dev", nvidia + amd,
                           nvidia + amd > 1 ? "s" : "");
     else
-        sl_finding_report(d, "GPU", SL_ABSENT,
-                          "slackline trains on processors", "",
-                          "no device file%s", has_tool ? ", though nvidia-smi is there" : "");
+        sl_finding_report(d, "GPU", SL_ABSENT, "slackline trains on processors", "", "no device file%s",
+                          has_tool ? ", though nvidia-smi is there" : "");
 }

@@ -13,7 +13,7 @@
 #define VERSION_LIMIT (20 * SL_SECOND)
 #define TEST_LIMIT (30 * SL_SECOND)
 
-static const char no_training[] = "train and validate cannot start ranks; all else works";
+static const char no_training[] = "train and healthcheck cannot start ranks; all else works";
 static const char get_it[] = "Debian: apt install openmpi-bin";
 
 /* "mpirun (Open MPI) 4.1.4", or Hydra's "    Version:       4.0.2". Nonzero for Open MPI. */
@@ -48,7 +48,7 @@ static int look_at_mpirun(sl_doctor *d) {
     }
     if (!read_version(&said, name, sizeof name)) {
         sl_finding_report(d, "mpirun", SL_LIMITED,
-                          "train and validate start ranks by Open MPI's mpirun; watch works with any",
+                          "train and healthcheck start ranks by Open MPI's mpirun; watch works with any",
                           "put Open MPI's mpirun first in PATH (Debian: apt install openmpi-bin)",
                           "%s, %.200s", name, path);
         return 0;

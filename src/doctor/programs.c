@@ -80,7 +80,7 @@ static void look_at_worker(sl_doctor *d) {
     if (found != SL_OK) {
         sl_finding_report(
             d, "slackline-worker", SL_ABSENT,
-            "no train and no validate, and watch names suspects without testing them; plan, simulate, "
+            "no train and no healthcheck, and watch names suspects without testing them; plan, simulate, "
             "compare, "
             "campaign, topology, balance and detect work",
             "build it from slackline's sources, as it is not part of the Python package: tools/install build "

@@ -141,7 +141,7 @@ static void look_at_shared_memory(sl_doctor *d) {
 
 static void look_at_temporary(sl_doctor *d) {
     static const char name[] = "temporary files",
-                      means[] = "validate writes there, and an mpirun of your own",
+                      means[] = "healthcheck writes there, and an mpirun of your own",
                       remedy[] = "let TMPDIR name a folder that this user may write, or unset it";
     const char *said = getenv("TMPDIR");
     char folder[PATH_MAX];

@@ -11,8 +11,8 @@ int sl_worker_about(void);
 int sl_worker_exchange(int *argc, char ***argv);
 
 /* slackline-worker --validate ...: one process of a validation (notice/validate), in an allocation or started
- * by slackline validate, or next to a rank of a program on hold. */
+ * by slackline healthcheck, or next to a rank of a program on hold. */
 
-/** argv[0] is ignored; the rest are the arguments of `slackline validate`, `starter` the version and path of
- * the starter (base/build.h). Returns the exit code. */
+/** argv[0] is ignored; the rest are the arguments of `slackline healthcheck`, `starter` the version and path
+ * of the starter (base/build.h). Returns the exit code. */
 int sl_worker_validate(const char *starter, int argc, char **argv);

@@ -149,7 +149,7 @@ def test_own_parts_that_others_may_write_are_refused():
     parts = [(["watch", "--out", os.path.join(folder, "w"), "--http", "off", "--", "true"], "libslackline_probe.so"),
              (["train", runs, "--out", os.path.join(folder, "t")], "slackline-worker"),
              (["train", runs, "--set", "transport=delegated", "--out", os.path.join(folder, "t")], "slackline-delegate"),
-             (["validate"], "slackline-worker")]
+             (["healthcheck"], "slackline-worker")]
     for words, part in parts:
         file = make(os.path.join(own, part), f"#!/bin/sh\ntouch {loaded}\n", 0o777)
         done, was_started = here(folder, *words, program=mine)

@@ -189,7 +189,7 @@ def test_bash_completes_what_is_taken():
     expect(set(complete("plan", "--schedule", "zb")) == {"zb-auto", "zb-h1", "zb-h2", "zb-v"}, "values that are begun")
     expect(complete("plan", "--schedule", "=", "1f") == ["1f1b"], "a value behind =")
     expect(set(complete("plan", "--schedule", "=")) >= {"auto", "1f1b"}, "nothing yet behind =")
-    expect(set(complete("validate", "--topology", "")) == {"ring", "tree", "all"}, "values of --topology")
+    expect(set(complete("healthcheck", "--topology", "")) == {"ring", "tree", "all"}, "values of --topology")
     expect(set(complete("plan", "")) == {"a problem.yaml", "order.csv"}, "files in the place of PROBLEM, blanks and all")
     expect(complete("plan", "-o", "o") == ["order.csv"] == complete("plan", "--output", "o"), "files behind -o")
 

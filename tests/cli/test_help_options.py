@@ -8,7 +8,7 @@ from helps import helps, names, options_of
 from calling import run
 from runner import expect, source
 
-HIDDEN = {("validate", "result")}  # between the command and the processes that it starts
+HIDDEN = {("healthcheck", "result")}  # between the command and the processes that it starts
 
 tables = [os.path.join(source, "src", "cli", f) for f in os.listdir(os.path.join(source, "src", "cli")) if f.endswith((".c", ".h"))]
 tables += [os.path.join(source, "src", path) for path in ("base/option.h", "notice/validate/validate_request.c")]

@@ -43,6 +43,21 @@ def test_times_without_values():
         told(["plan", write("times.yaml", f"pipeline: {{ranks: 2, microbatches: 4, times_ms: {text}}}\n")], "times.yaml:1", *facts)
 
 
+def test_former_names_do_the_same_and_say_so():
+    trace = write("traced.json", run("plan", problem, "--schedule", "1f1b", "--format", "trace").stdout)
+    for former, name, words in (("profile", "import", [trace, "--time-limit", "0"]), ("profile", "import", ["--help"]), ("profile", "import", []),
+                                ("validate", "healthcheck", ["--help"]), ("validate", "healthcheck", ["--ranks", "0"])):
+        old, new = run(former, *words), run(name, *words)
+        note, _, rest = old.stderr.partition("\n")
+        expect(note == f"slackline: '{former}' is now named '{name}'", f"{former} {words}: {old.stderr!r}")
+        expect((old.returncode, old.stdout, rest) == (new.returncode, new.stdout, new.stderr), f"{former} {words}: otherwise as {name}")
+    for former, name in (("profile", "import"), ("validate", "healthcheck")):
+        for words in (["help"], ["man"], ["completion", "bash", "--"]):
+            expect(run(*words, former, *["-"] * (words[0] == "completion")).stdout == run(*words, name, *["-"] * (words[0] == "completion")).stdout, f"{words} {former}")
+        expect(former not in run("completion", "bash", "--", "").stdout.split(), f"{former} is not offered")
+        expect(f"  {former} " not in run("help").stdout, f"{former} is not listed")
+
+
 def test_a_width_is_given_or_that_of_the_terminal():
     for words, columns, wide in ((("--width", "85"), "120", 85), ((), "120", 120)):
         done = subprocess.run([command, "plan", problem, *words], capture_output=True, text=True, env={**os.environ, "COLUMNS": columns})

@@ -15,7 +15,7 @@ member = ["--job", "j", "--round", "1", "--member", "0", "--members", "1", "--ra
 asked = {"watch": lambda url: ["watch", "--http", "off", "--out", os.path.join(folder, "out"), "--redis", url, "--", "true"],
          "dashboard": lambda url: ["dashboard", "--listen", "127.0.0.1:0", "--redis", url]}
 if os.path.exists(os.path.join(build, "slackline-worker")):
-    asked["validate"] = lambda url: ["validate", "--join", url, *member]
+    asked["healthcheck"] = lambda url: ["healthcheck", "--join", url, *member]
 if not os.path.exists(os.path.join(build, "libslackline_probe.so")):
     del asked["watch"]
 
@@ -23,7 +23,7 @@ if not os.path.exists(os.path.join(build, "libslackline_probe.so")):
 def test_a_file_that_holds_no_url_is_named():
     for name, words in asked.items():
         for path, said in ((bad, "redis://"), (absent, absent), (empty, "511")):
-            if name == "validate" and path == bad:
+            if name == "healthcheck" and path == bad:
                 continue  # refused by the worker
             done = run(*words("@" + path))
             expect(done.returncode == 2 and said in done.stderr and "geheim" not in done.stderr, f"{name} {path}: {done.returncode} {done.stderr!r}")
@@ -33,9 +33,9 @@ def test_no_message_repeats_a_password():
     if "watch" in asked:
         done = run(*asked["watch"]("@" + good))
         expect(done.returncode == 0 and "geheim" not in done.stderr, f"watch: {done.returncode} {done.stderr!r}")
-    if "validate" in asked:
-        done = run(*asked["validate"]("@" + good))
-        expect(done.returncode == 1 and "127.0.0.1:1" in done.stderr and "geheim" not in done.stderr, f"validate: {done.returncode} {done.stderr!r}")
+    if "healthcheck" in asked:
+        done = run(*asked["healthcheck"]("@" + good))
+        expect(done.returncode == 1 and "127.0.0.1:1" in done.stderr and "geheim" not in done.stderr, f"healthcheck: {done.returncode} {done.stderr!r}")
     shown = subprocess.Popen([command, *asked["dashboard"]("@" + good)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     expect(shown.stdout.readline().startswith("http://127.0.0.1:"), "the dashboard begins")
     shown.send_signal(signal.SIGTERM)

@@ -82,7 +82,7 @@ works = {
     "simulate": ["simulate", problem, "--order", order],
     "check": ["check", order, problem],
     "compare": ["compare", problem, "--schedules", "1f1b,gpipe", *short],
-    "profile": ["profile", trace, *short],
+    "import": ["import", trace, *short],
     "balance": ["balance", "--microbatches", "20", "--times", "30,45"],
     "detect": ["detect", series],
     "choose": ["choose", os.path.join(examples, "model-70b.yaml"), os.path.join(examples, "cluster-1024.yaml"), "--fix", "tensor=8", "--fix", "data=128", *short],
@@ -94,7 +94,7 @@ works = {
     "man": ["man", "plan"],
 }
 # These start programs, serve until they are ended, or write: only what they must refuse is tried.
-refusing = {"demo": ["demo"], "train": ["train", runfile], "watch": ["watch"], "validate": ["validate"], "report": ["report", place], "dashboard": ["dashboard"], "doctor": ["doctor"]}
+refusing = {"demo": ["demo"], "train": ["train", runfile], "watch": ["watch"], "healthcheck": ["healthcheck"], "report": ["report", place], "dashboard": ["dashboard"], "doctor": ["doctor"]}
 told = set(re.findall(r"^  (\w+) +\S", run("--help").stdout, re.M))
 
 
@@ -120,7 +120,7 @@ def test_every_option_refuses_wrong_values():
         for option, takes in options[name].items():
             if option == "--help":
                 continue
-            if (name, option) == ("profile", "--order"):
+            if (name, option) == ("import", "--order"):
                 continue  # an output, too
             if takes:
                 refuse([*words, option], "missing", 2)
@@ -152,7 +152,7 @@ def test_wrong_commands_are_refused():
     for name in works:
         if name not in ("balance", "man"):
             refuse([name], None, 2)
-        if name not in ("balance", "draw", "profile"):
+        if name not in ("balance", "draw", "import"):
             refuse([*works[name], "one", "two"], None, 2)
 
 
@@ -165,10 +165,10 @@ def raw(name, content):
 
 def reads(path):
     """The subcommands with `path` where their file is."""
-    return [["plan", path], ["simulate", path, "--order", order], ["simulate", problem, "--order", path], ["check", path], ["check", path, problem], ["check", order, path], ["compare", path], ["profile", path], ["balance", "--microbatches", "4", "--problem", path],
+    return [["plan", path], ["simulate", path, "--order", order], ["simulate", problem, "--order", path], ["check", path], ["check", path, problem], ["check", order, path], ["compare", path], ["import", path], ["balance", "--microbatches", "4", "--problem", path],
             ["balance", "--microbatches", "4", "--times", "@" + path], ["detect", path], ["topology", path], ["topology", os.path.join(examples, "cluster.yaml"), "--profile", path],
             ["campaign", path, "--problem", problem], ["campaign", os.path.join(examples, "campaign.yaml"), "--problem", path], ["draw", path], ["draw", problem, "--order", path], ["train", path], ["report", path],
-            ["validate", "--links", path], ["validate", "--expect", path], ["dashboard", "--listen", "127.0.0.1:0", "--token", "@" + path]]
+            ["healthcheck", "--links", path], ["healthcheck", "--expect", path], ["dashboard", "--listen", "127.0.0.1:0", "--token", "@" + path]]
 
 
 secret = write("secret.yaml", open(problem).read())
@@ -215,7 +215,7 @@ def test_what_may_not_be_read_is_refused():
         for words in reads(secret):
             refuse(words, None, None, preexec_fn=as_nobody)
         for words in (["plan", problem, "-o", "/proc/x"], ["plan", problem, "-o", os.path.join(place, "no.json")], ["compare", problem, "--schedules", "1f1b", "-o", os.path.join(place, "no.csv")],
-                      ["profile", trace, *short, "-o", os.path.join(place, "no.yaml")], ["draw", problem, "--schedule", "1f1b", "-o", os.path.join(place, "no.svg")], ["man", "--out", os.path.join(place, "no")],
+                      ["import", trace, *short, "-o", os.path.join(place, "no.yaml")], ["draw", problem, "--schedule", "1f1b", "-o", os.path.join(place, "no.svg")], ["man", "--out", os.path.join(place, "no")],
                       ["train", runfile, "-o", os.path.join(place, "no")], ["campaign", works["campaign"][1], "--problem", problem, "-o", os.path.join(place, "no.txt")]):
             refuse(words, None, None, preexec_fn=as_nobody)
     else:
@@ -243,7 +243,7 @@ def text_of(words):
 
 def test_what_editors_change_changes_nothing():
     kinds = {"problem": (problem, lambda path: ["plan", path, "--schedule", "1f1b", "--format", "json"]), "order": (order, lambda path: ["simulate", problem, "--order", path, "--format", "json"]),
-             "trace": (trace, lambda path: ["profile", path, *short, "--format", "json"]), "series": (series, lambda path: ["detect", path, "--format", "json"]),
+             "trace": (trace, lambda path: ["import", path, *short, "--format", "json"]), "series": (series, lambda path: ["detect", path, "--format", "json"]),
              "cluster": (os.path.join(examples, "cluster.yaml"), lambda path: ["topology", path, "--effort", "0.01"]),
              "campaign": (os.path.join(examples, "campaign.yaml"), lambda path: ["campaign", path, "--problem", problem, "--set", "job.duration_s=3000"])}
     for what, (path, words) in kinds.items():
@@ -284,7 +284,7 @@ def test_a_full_standard_output_is_an_error():
         for words in (["--help"], ["--version"]):
             done = subprocess.run([command, *words], stdout=open(full, "wb"), stderr=subprocess.PIPE, cwd=place, timeout=60)
             expect(done.returncode == 1 and is_one_line(done.stderr), f"{words} > /dev/full: exit {done.returncode}, {done.stderr!r}")
-        for words in (["plan", problem, "--schedule", "1f1b"], ["compare", problem, "--schedules", "1f1b"], works["campaign"], ["draw", problem, "--schedule", "1f1b"], works["profile"]):
+        for words in (["plan", problem, "--schedule", "1f1b"], ["compare", problem, "--schedules", "1f1b"], works["campaign"], ["draw", problem, "--schedule", "1f1b"], works["import"]):
             refuse([*words, "-o", full], None, 1)
 
 
@@ -311,7 +311,7 @@ def test_closed_files_are_an_error():
 def test_output_that_cannot_be_written_is_an_error():
     os.mkdir(os.path.join(folder, "there"))
     for out in (os.path.join(folder, "there"), os.path.join(folder, "absent", "x"), os.path.join(problem, "x"), "", "n" * 300, os.path.join(folder, "x" * 5000)):
-        for words in (["plan", problem, "--schedule", "1f1b"], ["compare", problem, "--schedules", "1f1b"], works["simulate"], works["campaign"], ["draw", problem, "--schedule", "1f1b"], works["profile"], [*works["profile"], "--order"]):
+        for words in (["plan", problem, "--schedule", "1f1b"], ["compare", problem, "--schedules", "1f1b"], works["simulate"], works["campaign"], ["draw", problem, "--schedule", "1f1b"], works["import"], [*works["import"], "--order"]):
             refuse([*words, *([] if words[-1] == "--order" else ["-o"]), out])
         if out and not out.endswith("there"):
             refuse(["man", "--out", out if "absent" not in out else problem + "/x"])
@@ -326,6 +326,6 @@ def test_contradictions_are_refused():
         expect(done.returncode == 1 and is_one_line(done.stderr) and open(kept).read() == "before" and os.listdir(os.path.dirname(kept)) == ["kept.svg"], f"a limit of file size: {done.returncode} {done.stderr!r} {os.listdir(os.path.dirname(kept))}")
 
     for words in (["balance", "--microbatches", "4", "--times", "1,2", "--schedule", "1f1b"], ["draw", problem, "--what", "gantt,iterations"], ["draw", problem, "--from", "5", "--to", "1"], ["draw", problem, "--sweep", "pipeline.microbatches=4:8:4"],
-                  ["draw", planned, "--order", order], ["draw", planned, "--set", "pipeline.ranks=2"], ["profile", trace, "-o", "-", "--order", "-"], ["simulate", problem], ["dashboard", place, "--redis", "unix:/x"],
-                  ["watch", "--"], ["validate", "--only", "devices", "--links", "0-1"], ["validate", "--only", "devices", "--topology", "all"], ["validate", "--links", "0-1", "--topology", "all"], ["campaign", works["campaign"][1]]):
+                  ["draw", planned, "--order", order], ["draw", planned, "--set", "pipeline.ranks=2"], ["import", trace, "-o", "-", "--order", "-"], ["simulate", problem], ["dashboard", place, "--redis", "unix:/x"],
+                  ["watch", "--"], ["healthcheck", "--only", "devices", "--links", "0-1"], ["healthcheck", "--only", "devices", "--topology", "all"], ["healthcheck", "--links", "0-1", "--topology", "all"], ["campaign", works["campaign"][1]]):
         refuse(words, None, 2)

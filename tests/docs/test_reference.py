@@ -15,7 +15,7 @@ MADE = "<!-- made by tests/docs/test_reference.py BUILD SOURCE --write -->\n"
 
 # What the examples of the help need to run in the test of the page: comments for tests/docs/commands.py.
 NEEDS = {
-    "slackline profile rank*": [
+    "slackline import rank*": [
         "<!-- first: slackline plan examples/four-ranks.yaml --format trace | gzip > rank0.json.gz -->",
         # the same with names that nobody knows
         "<!-- first: slackline plan examples/four-ranks.yaml --schedule 1f1b --format trace | sed -E "
@@ -32,7 +32,7 @@ NEEDS = {
     "slackline draw": ["<!-- slow -->", "<!-- needs: slackline-worker mpirun -->", "<!-- first: mkdir -p traces; slackline plan examples/four-ranks.yaml --format trace > traces/rank0.json -->"],
     "slackline dashboard": ["<!-- not run: serves until it is ended -->"],
     "slackline watch": ["<!-- not run: takes hpcc and its input file; docs/howto/slurm.md watches a program that is there -->"],
-    "slackline validate": ["<!-- needs: slackline-worker mpirun -->", "<!-- exit 0 or 1 -->"],
+    "slackline healthcheck": ["<!-- needs: slackline-worker mpirun -->", "<!-- exit 0 or 1 -->"],
     "slackline completion": ["<!-- first: export HOME=$PWD; mkdir -p .local/share/bash-completion/completions -->"],
     "slackline man": ["<!-- needs: man groff -->"],
 }

@@ -236,7 +236,7 @@ def test_bad_input_is_refused_with_its_place(folder):
     refused("", "bad.json", "empty")
     refused('{"traceEvents": [\n{"name": "forward-compute", "ph": "X" "ts": 1}]}', "bad.json:2", "invalid JSON")
     refused('[{"name": "forward-compute", "ph": "X", "pid": 1, "tid": 1, "dur": 4}]', "bad.json:1", "has no time")
-    refused('[{"name": "F3", "ph": "X", "pid": 1, "tid": 1, "ts": 3, "dur": 4}]', "no event 'forward-compute'", "'F3'", "slackline profile")
+    refused('[{"name": "F3", "ph": "X", "pid": 1, "tid": 1, "ts": 3, "dur": 4}]', "no event 'forward-compute'", "'F3'", "slackline import")
     good = json.dumps(chrome(Job()))
     refused(good[:len(good) // 2], "bad.json:1")
     refused(good, "has 6 workers, the trace 8", arguments=("--layout", "data=3,pipeline=2"))

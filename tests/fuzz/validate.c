@@ -50,7 +50,7 @@ static void put_part(FILE *out, const void *bytes, size_t size) {
 }
 
 static int write_parts(int number, FILE *out) {
-    char *words[] = {(char *)(uintptr_t) "validate"};
+    char *words[] = {(char *)(uintptr_t) "healthcheck"};
     sl_validate_request request;
     const sl_wire_address at = {0};
     sl_member_samples samples;

@@ -50,7 +50,7 @@ def test_problems_and_orders_have_the_same_makespan():
 
 def test_traces_clusters_and_campaigns_are_read():
     for folder, _ in facts():
-        for words in (("profile", os.path.join(folder, "trace.json")), ("topology", os.path.join(folder, "cluster.yaml")),
+        for words in (("import", os.path.join(folder, "trace.json")), ("topology", os.path.join(folder, "cluster.yaml")),
                       ("campaign", os.path.join(folder, "campaign.yaml"), "--problem", os.path.join(folder, "four-ranks.yaml"))):
             done = run(*words)
             expect(done.returncode == 0 and done.stdout, f"{words}: exit {done.returncode}, {done.stderr}")

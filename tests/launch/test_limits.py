@@ -87,8 +87,8 @@ def test_advice_says_what_is_enough():
     # What is advised is enough: 48 + 4 * 300 = 1248.
     refused(limited(train(300, "many"), NOFILE, 1024, 1024), "300 ranks: each process needs up to 1248 open files, and the limit is 1024 (ulimit -Hn): raise it "
             "as root before the command (ulimit -n 1248), by LimitNOFILE= of a service, or docker run --ulimit nofile=1248", "300 ranks")
-    refused(limited([slackline, "validate", "--ranks", "2", "--only", "devices"], NOFILE, 32, 32), "2 ranks: each process needs up to 56 open files, and the limit is 32", "validate")
-    expect(not [name for name in os.listdir(folder) if name.startswith("slackline-validate")], "validate leaves nothing behind")
+    refused(limited([slackline, "healthcheck", "--ranks", "2", "--only", "devices"], NOFILE, 32, 32), "2 ranks: each process needs up to 56 open files, and the limit is 32", "healthcheck")
+    expect(not [name for name in os.listdir(folder) if name.startswith("slackline-healthcheck")], "healthcheck leaves nothing behind")
 
 
 def reached_by(user):

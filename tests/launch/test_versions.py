@@ -68,7 +68,7 @@ def test_a_foreign_worker_is_refused():
     worker = install("worker", "slackline-worker")
     names = (os.path.join(worker, "slackline"), os.path.join(worker, "slackline-worker"))
     refused("train", run(*train(worker)), *names)
-    refused("validate", run(names[0], "validate", "--ranks", "2"), *names)
+    refused("healthcheck", run(names[0], "healthcheck", "--ranks", "2"), *names)
 
 
 def test_a_foreign_delegate_is_refused():

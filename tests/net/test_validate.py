@@ -105,7 +105,7 @@ def test_a_link_that_nothing_passes_does_not_hang(store, star):
 def test_an_allocation_over_hosts_finds_it_as_well(store, star):
     star.restore()
     star.slow(3, 2, SLOW)
-    words = star.mpirun(store.folder, 1, [command, "validate", "--format", "json", "--only", "links"])
+    words = star.mpirun(store.folder, 1, [command, "healthcheck", "--format", "json", "--only", "links"])
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     report = json.loads(done.stdout)
     assert accused(report) == [("link", 3, 2, False)] and done.returncode == 1, (done.stderr, figures(report))

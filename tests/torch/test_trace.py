@@ -100,12 +100,12 @@ def check(kind, order):
     suffix = ".gz" if kind == "gpipe" else ""
     traces = [os.path.join(folder, f"{kind}{rank}.json{suffix}") for rank in (1, 0)]
     problem, found = os.path.join(folder, f"{kind}.yaml"), os.path.join(folder, f"{kind}.csv")
-    done = slackline("profile", *traces, "-o", problem, "--order", found, "--format", "json", "--time-limit", "0.2")
+    done = slackline("import", *traces, "-o", problem, "--order", found, "--format", "json", "--time-limit", "0.2")
     if suffix and has_facts(done.stderr, "without zlib"):
         for path in traces:
             with gzip.open(path) as packed, open(path[:-3], "wb") as plain:
                 plain.write(packed.read())
-        done = slackline("profile", *[path[:-3] for path in traces], "-o", problem, "--order", found, "--format", "json")
+        done = slackline("import", *[path[:-3] for path in traces], "-o", problem, "--order", found, "--format", "json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     print(kind, json.dumps(told))

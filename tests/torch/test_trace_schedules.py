@@ -1,5 +1,5 @@
 # labels: torch long alone
-"""Traces of PyTorch's own schedules, run over Gloo with its profiler on: the order that `slackline profile` finds is the one that
+"""Traces of PyTorch's own schedules, run over Gloo with its profiler on: the order that `slackline import` finds is the one that
 the schedule says it runs, op for op, on the placement that its stages have; op times are the lengths of the labels in the files,
 which are read here by themselves, or less where a label begins with a wait, and never less than what the stage slept."""
 import collections
@@ -121,7 +121,7 @@ def labels_of(name):
 def check(name, each, placement, microbatches):
     traces = [os.path.join(folder, f"{name}{rank}.json") for rank in range(RANKS)]
     problem, found = os.path.join(folder, f"{name}.yaml"), os.path.join(folder, f"{name}.csv")
-    done = slackline("profile", *reversed(traces), "-o", problem, "--order", found, "--format", "json", "--time-limit", "0")
+    done = slackline("import", *reversed(traces), "-o", problem, "--order", found, "--format", "json", "--time-limit", "0")
     assert done.returncode == 0, (name, done.stderr)
     told = json.loads(done.stdout)
     print(name, json.dumps({key: told[key] for key in ("times_ms", "links", "traced_ms", "simulated_ms", "plan", "waiting_ops", "overlapping_ops", "halved_stages")}))

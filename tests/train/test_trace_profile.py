@@ -37,7 +37,7 @@ def test_a_timeline_gives_the_runs_own_profile():
         stream.write(RUN)
     train(build, file, out)
     problem, order = os.path.join(folder, "problem.yaml"), os.path.join(folder, "order.csv")
-    told = ask("profile", os.path.join(out, "timeline.json"), "-o", problem, "--order", order, "--time-limit", "0")
+    told = ask("import", os.path.join(out, "timeline.json"), "-o", problem, "--order", order, "--time-limit", "0")
     assert told["iteration"] == 1 and [i["whole"] for i in told["iterations"]] == [True, True], told["iterations"]
     assert open(order).read() == open(os.path.join(out, "order.csv")).read(), "the traced order is not the one that ran"
     own = ask("plan", os.path.join(out, "profile.yaml"), "--schedule", "zb-h1")

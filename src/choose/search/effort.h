@@ -1,4 +1,4 @@
-/* What another arrangement of a job would bring, from its profile alone: a problem as `profile` or a run
+/* What another arrangement of a job would bring, from its profile alone: a problem as `import` or a run
  * measures it, ranked by the effort of the change. Every time is that of a complete plan by the timing model.
  *
  *   another schedule    the same shape; a running job can change it between two iterations

@@ -42,7 +42,7 @@ static int secret_file(const char *text) {
     return file;
 }
 
-/* This program, which is slackline: `validate` is one of its commands. */
+/* This program, which is slackline: `healthcheck` is one of its commands. */
 static pid_t spawn(const sl_member *m, const int file[FILES], char **variables) {
     char round[24], member[16], members[16], rank[16], pid[16], deadline[24];
     snprintf(round, sizeof round, "%lld", (long long)m->round);
@@ -51,9 +51,9 @@ static pid_t spawn(const sl_member *m, const int file[FILES], char **variables) 
     snprintf(rank, sizeof rank, "%d", m->rank);
     snprintf(pid, sizeof pid, "%d", m->pid);
     snprintf(deadline, sizeof deadline, "%lld", (long long)m->deadline_ms);
-    const char *words[26] = {"slackline", "validate", "--join",   "@/dev/fd/3", "--job",      m->job,
-                             "--round",   round,      "--member", member,       "--members",  members,
-                             "--rank",    rank,       "--pid",    pid,          "--deadline", deadline};
+    const char *words[26] = {"slackline", "healthcheck", "--join",   "@/dev/fd/3", "--job",      m->job,
+                             "--round",   round,         "--member", member,       "--members",  members,
+                             "--rank",    rank,          "--pid",    pid,          "--deadline", deadline};
     size_t count = 18;
     if (m->links[0]) {
         words[count++] = "--links";

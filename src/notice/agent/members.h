@@ -1,4 +1,4 @@
-/* The validation processes of an agent: `slackline validate --join ...`, one per rank of its node that takes
+/* The validation processes of an agent: `slackline healthcheck --join ...`, one per rank of its node that takes
  * part in a round. They are this process's children and end with their round, or with it.
  *
  * The store's URL may contain a password, and the job's key is secret: both are passed in files in memory

@@ -28,7 +28,7 @@ sl_status sl_reference_read(const char *path, sl_reference *reference) {
     if (!json)
         status = sl_error(SL_EINVAL, "%s:%d: %s", path, error.line, error.text);
     else if (!format || strcmp(format, SL_VALIDATION_FORMAT) != 0)
-        status = sl_error(SL_EINVAL, "%s: not a report of slackline validate --format json", path);
+        status = sl_error(SL_EINVAL, "%s: not a report of slackline healthcheck --format json", path);
     const json_t *kinds = json_object_get(json, "kinds");
     reference->gflops = positive(json_object_get(kinds, "device"), "gflops");
     for (int i = 0; i < SL_LINK_KINDS; i++) {

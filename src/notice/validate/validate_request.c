@@ -91,17 +91,18 @@ static sl_status check_member(sl_validate_request *r) {
         if (r->key[0] || r->job || r->round || r->member >= 0 || r->members || r->rank >= 0 || r->pid)
             return sl_error(
                 SL_EINVAL,
-                "validate: --key, --job, --round, --member, --members, --rank and --pid go with --join");
+                "healthcheck: --key, --job, --round, --member, --members, --rank and --pid go with --join");
         r->gemm = r->devices;
         return SL_OK;
     }
     if (!r->job || !r->round || r->member < 0 || !r->members || r->rank < 0)
-        return sl_error(SL_EINVAL, "validate: --join needs --job, --round, --member, --members and --rank");
+        return sl_error(SL_EINVAL,
+                        "healthcheck: --join needs --job, --round, --member, --members and --rank");
     if (r->member >= r->members)
-        return sl_error(SL_EINVAL, "validate: member %d is not one of %d (counted from 0)", r->member,
+        return sl_error(SL_EINVAL, "healthcheck: member %d is not one of %d (counted from 0)", r->member,
                         r->members);
     if (r->ranks)
-        return sl_error(SL_EINVAL, "validate: --ranks starts processes, --join is one: not both");
+        return sl_error(SL_EINVAL, "healthcheck: --ranks starts processes, --join is one: not both");
     r->gemm &= r->devices;
     if (r->deadline == 0)
         r->deadline = HELD;
@@ -110,10 +111,10 @@ static sl_status check_member(sl_validate_request *r) {
 
 sl_status sl_validate_request_read(int argc, char **argv, sl_validate_request *request) {
     *request = (sl_validate_request){.devices = 1, .wires = 1, .member = -1, .rank = -1};
-    sl_options o = {.command = "validate", .table = sl_validate_options, .argc = argc, .argv = argv};
+    sl_options o = {.command = "healthcheck", .table = sl_validate_options, .argc = argc, .argv = argv};
     SL_TRY(sl_options_take(&o, request));
     if (request->links && request->topology_said)
-        return sl_error(SL_EINVAL, "validate: give --links or --topology, not both");
+        return sl_error(SL_EINVAL, "healthcheck: give --links or --topology, not both");
     return check_member(request);
 }
 

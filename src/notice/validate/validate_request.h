@@ -1,4 +1,4 @@
-/* The arguments of `slackline validate`: read by the command, which refuses errors before a process starts,
+/* The arguments of `slackline healthcheck`: read by the command, which refuses errors before a process starts,
  * and by the processes that it starts, which get the same arguments. */
 #pragma once
 

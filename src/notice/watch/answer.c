@@ -117,7 +117,7 @@ static const char *certainty(const answer_line *line) {
 
 static const char *advice(const sl_suspect *s) {
     if (!s || s->component == SL_COMPONENT_UNKNOWN)
-        return "run slackline validate on the hosts of the job, and record calls with --record";
+        return "run slackline healthcheck on the hosts of the job, and record calls with --record";
     if (strstr(s->cause, "quota"))
         return "raise the quota of its control group";
     if (strstr(s->cause, "co-located") || strstr(s->cause, "contention"))
@@ -133,7 +133,7 @@ static const char *advice(const sl_suspect *s) {
     case SL_COMPONENT_LINK:
         return "place the ranks differently (slackline topology), or have the network repaired";
     case SL_COMPONENT_GROUP:
-        return "run slackline validate on the hosts of these ranks";
+        return "run slackline healthcheck on the hosts of these ranks";
     default:
         return "no fault of the hardware: divide the work differently";
     }

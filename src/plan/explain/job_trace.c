@@ -356,7 +356,7 @@ sl_status sl_hybrid_trace_end(sl_hybrid_trace *t) {
     if (!computes)
         return sl_error(SL_EINVAL,
                         "%s: no event 'forward-compute' in %zu events%s%s; a trace of a hybrid-parallel job "
-                        "is required (slackline profile reads other traces)",
+                        "is required (slackline import reads other traces)",
                         t->file->name, t->events - t->file->first_event + t->unknown,
                         t->unknown_names[0] ? "; others are " : "", t->unknown_names);
     apply_process_names(t);

@@ -342,7 +342,7 @@ sl_status sl_file_check(const sl_traced *t, const sl_file *f) {
     return sl_error(
         SL_EINVAL,
         "%s: no ops of a pipeline among %zu events; names seen (N: a number): %s. Map them to ops, "
-        "such as --map 'F=fwd stage {stage} mb {microbatch}' --map 'B=bwd*'; see slackline profile "
+        "such as --map 'F=fwd stage {stage} mb {microbatch}' --map 'B=bwd*'; see slackline import "
         "--help",
         f->name, events, seen);
 }

@@ -1,5 +1,5 @@
 /* Validating processes as an agent starts them. This program stands for slackline: started with the command
- * `validate` it writes down what others can see of it, and what it can read itself. */
+ * `healthcheck` it writes down what others can see of it, and what it can read itself. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/option.h"
@@ -56,7 +56,7 @@ static int be_member(int argc, char **argv) {
         SL_OPTIONS_END};
     struct words word = {0};
     char path[256], both[1100];
-    sl_options o = {.command = "validate", .table = options, .argc = argc - 1, .argv = argv + 1};
+    sl_options o = {.command = "healthcheck", .table = options, .argc = argc - 1, .argv = argv + 1};
     keep("/proc/self/cmdline", "cmdline");
     keep("/proc/self/environ", "environ");
     for (int twice = 0; twice < 2;
@@ -108,7 +108,7 @@ static void neither_password_nor_key_can_be_seen_by_others(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "validate") == 0)
+    if (argc > 1 && strcmp(argv[1], "healthcheck") == 0)
         return be_member(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neither_password_nor_key_can_be_seen_by_others),

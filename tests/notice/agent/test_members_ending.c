@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* This program is started again as `slackline validate ...`. */
+/* This program is started again as `slackline healthcheck ...`. */
 static int validate(void) {
     while (pause() == -1)
         ;
@@ -72,7 +72,7 @@ static void one_that_cannot_be_ended_is_left_behind_in_one_line(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "validate") == 0)
+    if (argc > 1 && strcmp(argv[1], "healthcheck") == 0)
         return validate();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_is_late_is_ended),

@@ -1,5 +1,5 @@
 /* What an agent does of what it is ordered: nothing that strangers order, and nothing beyond what its node
- * is. Started with the word `validate` this program stands for slackline: it leaves a file and waits. */
+ * is. Started with the word `healthcheck` this program stands for slackline: it leaves a file and waits. */
 #include "notice/control/watched_job.h"
 
 #include "notice/message/messages.h"
@@ -157,7 +157,7 @@ static void what_makes_no_sense_is_counted_and_left(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "validate") == 0)
+    if (argc > 1 && strcmp(argv[1], "healthcheck") == 0)
         return be_member();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_order_nothing),

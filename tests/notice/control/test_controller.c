@@ -12,11 +12,11 @@ static void need_validate(void) {
         skip();
     }
     char command[4400];
-    snprintf(command, sizeof command, "%s validate --ranks 2 --repeat 1 --format json > /dev/null 2>&1",
+    snprintf(command, sizeof command, "%s healthcheck --ranks 2 --repeat 1 --format json > /dev/null 2>&1",
              slackline);
     int code = system(command); /* 1: something is slow, which is no matter here */
     if (!WIFEXITED(code) || WEXITSTATUS(code) > 1) {
-        printf("not tried: %s validate does not work here\n", slackline);
+        printf("not tried: %s healthcheck does not work here\n", slackline);
         skip();
     }
 }
@@ -489,7 +489,7 @@ static void program_that_ends_ends_the_watch(void **state) {
     job_close(j);
 }
 
-/* An agent starts its own program with the word `validate`: here that is this test, which becomes
+/* An agent starts its own program with the word `healthcheck`: here that is this test, which becomes
  * slackline.
  */
 int main(int argc, char **argv) {
@@ -498,7 +498,7 @@ int main(int argc, char **argv) {
         return 1;
     *strrchr(self, '/') = 0;
     snprintf(slackline, sizeof slackline, "%s/../slackline", self);
-    if (argc > 1 && strcmp(argv[1], "validate") == 0) {
+    if (argc > 1 && strcmp(argv[1], "healthcheck") == 0) {
         execv(slackline, argv);
         return 127;
     }

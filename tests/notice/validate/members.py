@@ -85,7 +85,7 @@ class Round:
 
     def start(self, member, rank=None, words=(), inside=()):
         self.process[member] = subprocess.Popen(
-            [*inside, command, "validate", "--join", self.store.url, "--job", JOB, "--round", self.number, "--member",
+            [*inside, command, "healthcheck", "--join", self.store.url, "--job", JOB, "--round", self.number, "--member",
              str(member), "--members", str(self.members), "--rank", str(member if rank is None else rank), *words],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

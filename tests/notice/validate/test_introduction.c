@@ -8,7 +8,7 @@
 
 static void another_version_is_named_with_both_hosts(void **state) {
     (void)state;
-    char *words[] = {(char *)(uintptr_t) "validate"}, host[80] = "";
+    char *words[] = {(char *)(uintptr_t) "healthcheck"}, host[80] = "";
     sl_validate_request request;
     sl_allgather_parts all;
     sl_membership membership;

@@ -107,11 +107,11 @@ def test_the_programs_exit_code_is_the_jobs(reader, work):
 
 
 def test_devices_and_links_of_both_nodes_are_tested(reader, work):
-    done = reader.type("code=0; srun --mpi=pmix -n 8 slackline validate --format json > tested.json || code=$?; echo $code")
-    expect(done.stdout.strip() in ("0", "1"), f"validate: {done.stdout} {done.stderr[-1000:]}")
+    done = reader.type("code=0; srun --mpi=pmix -n 8 slackline healthcheck --format json > tested.json || code=$?; echo $code")
+    expect(done.stdout.strip() in ("0", "1"), f"healthcheck: {done.stdout} {done.stderr[-1000:]}")
     with open(os.path.join(work, "tested.json")) as file:
         tested = json.load(file)
-    expect(len(tested["devices"]) == RANKS and tested["links"], f"validate: {len(tested['devices'])} devices, {len(tested['links'])} links")
+    expect(len(tested["devices"]) == RANKS and tested["links"], f"healthcheck: {len(tested['devices'])} devices, {len(tested['links'])} links")
 
 
 def test_advice_is_carried_out(reader, work, slurm):

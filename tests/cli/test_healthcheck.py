@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""slackline validate as people call it: what is wrong is refused in one line before a process starts; processes are
+"""slackline healthcheck as people call it: what is wrong is refused in one line before a process starts; processes are
 started here and leave nothing; the report as text and as JSON; an earlier report as the reference."""
 import copy
 import functools
@@ -14,33 +14,33 @@ from runner import expect, has_facts, missing, require
 
 
 def test_wrong_requests_are_refused_before_a_process_starts():
-    refused(2, "--ranks", "validate", "--ranks", "0")
-    refused(2, "--ranks", "validate", "--ranks", "four")
-    refused(2, "--topology | ring | tree | all | 'star'", "validate", "--topology", "star")
-    refused(2, "'--unknown'", "validate", "--unknown")
-    refused(2, "'--repeat'", "validate", "--repeat")
-    refused(2, "'here'", "validate", "here")
-    refused(2, "--join", "validate", "--member", "1")
-    refused(2, "--join", "validate", "--join", "unix:/tmp/x", "--job", "j")
-    refused(2, "4", "validate", "--join", "unix:/tmp/x", "--job", "j", "--round", "1", "--member", "4",
+    refused(2, "--ranks", "healthcheck", "--ranks", "0")
+    refused(2, "--ranks", "healthcheck", "--ranks", "four")
+    refused(2, "--topology | ring | tree | all | 'star'", "healthcheck", "--topology", "star")
+    refused(2, "'--unknown'", "healthcheck", "--unknown")
+    refused(2, "'--repeat'", "healthcheck", "--repeat")
+    refused(2, "'here'", "healthcheck", "here")
+    refused(2, "--join", "healthcheck", "--member", "1")
+    refused(2, "--join", "healthcheck", "--join", "unix:/tmp/x", "--job", "j")
+    refused(2, "4", "healthcheck", "--join", "unix:/tmp/x", "--job", "j", "--round", "1", "--member", "4",
             "--members", "4", "--rank", "0")
-    refused(2, "both", "validate", "--links", "0-1", "--topology", "ring")
-    refused(2, "read", "validate", "--expect", os.path.join(folder, "absent.json"))
-    refused(2, "--repeat | 1", "validate", "--repeat", "0")
-    refused(2, "--deadline", "validate", "--deadline", "soon")
-    helped = run("validate", "--help")
-    expect(helped.returncode == 0 and "Usage: slackline validate" in helped.stdout and helped.stderr == "", "help")
+    refused(2, "both", "healthcheck", "--links", "0-1", "--topology", "ring")
+    refused(2, "read", "healthcheck", "--expect", os.path.join(folder, "absent.json"))
+    refused(2, "--repeat | 1", "healthcheck", "--repeat", "0")
+    refused(2, "--deadline", "healthcheck", "--deadline", "soon")
+    helped = run("healthcheck", "--help")
+    expect(helped.returncode == 0 and "Usage: slackline healthcheck" in helped.stdout and helped.stderr == "", "help")
 
 
-_temporary = tempfile.TemporaryDirectory(prefix="slackline-test-validate-")
+_temporary = tempfile.TemporaryDirectory(prefix="slackline-test-healthcheck-")
 temporary = _temporary.name
 environment = {**os.environ, "TMPDIR": temporary}
 
 
 def start(*arguments, code=(0, 1)):
     require("slackline-worker", "mpirun")
-    done = subprocess.run([command, "validate", *arguments], capture_output=True, text=True, timeout=120, env=environment)
-    expect(done.returncode in code, f"validate {arguments}: exit {done.returncode}: {done.stderr}")
+    done = subprocess.run([command, "healthcheck", *arguments], capture_output=True, text=True, timeout=120, env=environment)
+    expect(done.returncode in code, f"healthcheck {arguments}: exit {done.returncode}: {done.stderr}")
     return done
 
 
@@ -87,7 +87,7 @@ def test_a_faster_reference_makes_all_slow():
 
 def test_wrong_references_and_links_are_refused():
     done = start("--ranks", "2", "--expect", write("wrong.json", "{}"), code=[2])
-    expect(not missing(done.stderr, "report | slackline validate") and done.stdout == "", done.stderr)
+    expect(not missing(done.stderr, "report | slackline healthcheck") and done.stdout == "", done.stderr)
     done = start("--ranks", "2", "--links", "0-x", code=[2])
     expect("0-x" in done.stderr and done.stdout == "", done.stderr)
     done = start("--ranks", "2", "--links", "0-1,0-9", code=[2])
@@ -97,7 +97,7 @@ def test_wrong_references_and_links_are_refused():
 def test_an_allocation_is_used_from_inside():
     require("slackline-worker", "mpirun")
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    inside = subprocess.run(["mpirun", *root, "--oversubscribe", "--bind-to", "none", "-n", "3", command, "validate", "--repeat", "1",
+    inside = subprocess.run(["mpirun", *root, "--oversubscribe", "--bind-to", "none", "-n", "3", command, "healthcheck", "--repeat", "1",
                              "--window", "20"], capture_output=True, text=True, timeout=120, env=environment)
     expect(inside.returncode in (0, 1) and inside.stdout.count("3 processes on 1 host, 3 links in 3 passes") == 1,
            f"inside mpirun: {inside.returncode} {inside.stdout} {inside.stderr}")

@@ -1,4 +1,4 @@
-/* slackline profile: turns a given trace into a problem for the planner. */
+/* slackline import: turns a given trace into a problem for the planner. */
 #include "base/memory.h"
 #include "base/option.h"
 #include "cli/command.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct profile_options {
+typedef struct import_options {
     sl_texts trace;                        /* files */
     const char *problem_file, *order_file; /* NULL: not requested */
     int is_json;
@@ -25,19 +25,19 @@ typedef struct profile_options {
     sl_plan simulated; /* the traced order on the recovered problem */
     sl_plan within;    /* auto, no rank above its memory in the traced order */
     sl_plan free;      /* auto without a limit */
-} profile_options;
+} import_options;
 
-/* The report of slackline profile, and the problem file's head. */
+/* The report of slackline import, and the problem file's head. */
 
 static double ms(sl_time t) {
     return sl_to_ms(t);
 }
 
-static const sl_traced_iteration *chosen(const profile_options *p) {
+static const sl_traced_iteration *chosen(const import_options *p) {
     return &p->recovered.iteration[p->recovered.chosen];
 }
 
-static int whole_iterations(const profile_options *p) {
+static int whole_iterations(const import_options *p) {
     int count = 0;
     for (int i = 0; i < p->recovered.iterations; i++)
         count += p->recovered.iteration[i].complete;
@@ -55,7 +55,7 @@ static void put_change(FILE *out, double share) {
 
 /* ---- text ---- */
 
-static void print_head(const profile_options *p, FILE *out) {
+static void print_head(const import_options *p, FILE *out) {
     const sl_problem *problem = &p->recovered.problem;
     fprintf(
         out,
@@ -67,7 +67,7 @@ static void print_head(const profile_options *p, FILE *out) {
         (long long)chosen(p)->number);
 }
 
-static void print_stages(const profile_options *p, FILE *out) {
+static void print_stages(const import_options *p, FILE *out) {
     const sl_problem *problem = &p->recovered.problem;
     fprintf(out, "stage  rank        F ms        I ms        W ms        B ms\n");
     for (int stage = 0; stage < problem->stages; stage++) {
@@ -82,7 +82,7 @@ static void print_stages(const profile_options *p, FILE *out) {
     fputc('\n', out);
 }
 
-static void print_link(const profile_options *p, int from, int to, FILE *out) {
+static void print_link(const import_options *p, int from, int to, FILE *out) {
     int at = from * p->recovered.problem.ranks + to;
     const sl_link *link = &p->recovered.problem.link[at];
     const sl_traced_link *data = &p->recovered.link[at];
@@ -97,7 +97,7 @@ static void print_link(const profile_options *p, int from, int to, FILE *out) {
     fprintf(out, " (%d messages, %d waited for)\n", data->messages, data->awaited);
 }
 
-static void print_links(const profile_options *p, FILE *out) {
+static void print_links(const import_options *p, FILE *out) {
     int ranks = p->recovered.problem.ranks;
     for (int from = 0; from < ranks; from++)
         for (int to = 0; to < ranks; to++)
@@ -108,7 +108,7 @@ static void print_links(const profile_options *p, FILE *out) {
                     ms(p->recovered.offset[rank]), ms(p->recovered.offset_error[rank]));
 }
 
-static void print_plan(const char *what, const profile_options *p, const sl_plan *plan, FILE *out) {
+static void print_plan(const char *what, const import_options *p, const sl_plan *plan, FILE *out) {
     fprintf(out, "%-16s %.6g ms", what, ms(plan->makespan));
     if (plan->makespan < p->simulated.makespan) {
         fprintf(out, ", ");
@@ -120,7 +120,7 @@ static void print_plan(const char *what, const profile_options *p, const sl_plan
             plan->makespan == plan->bound ? ", proven optimal" : "");
 }
 
-static void print_notes(const profile_options *p, FILE *out) {
+static void print_notes(const import_options *p, FILE *out) {
     const sl_recovered *r = &p->recovered;
     if (r->halved)
         fprintf(out, "I and W of %d stages were not traced separately: each is half of B\n", r->halved);
@@ -138,7 +138,7 @@ static void print_notes(const profile_options *p, FILE *out) {
 }
 
 /* The report. SL_ENOMEM. */
-static sl_status print_text(const profile_options *p, FILE *out) {
+static sl_status print_text(const import_options *p, FILE *out) {
     sl_time traced = sl_timeline_makespan(&p->recovered.timeline);
     print_head(p, out);
     print_stages(p, out);
@@ -164,7 +164,7 @@ static sl_status print_text(const profile_options *p, FILE *out) {
 
 /* ---- JSON ---- */
 
-static json_t *plan_json(const profile_options *p, const sl_plan *plan) {
+static json_t *plan_json(const import_options *p, const sl_plan *plan) {
     return json_pack("{s:s, s:f, s:f, s:f}", "schedule", plan->schedule, "makespan_ms", ms(plan->makespan),
                      "lower_bound_ms", ms(plan->bound), "gain",
                      -longer(plan->makespan, p->simulated.makespan));
@@ -185,7 +185,7 @@ static json_t *overhead_json(const sl_problem *problem) {
     return json_pack("{s:f, s:f}", "op", ms(problem->overhead_op), "message", ms(problem->overhead_message));
 }
 
-static json_t *links_json(const profile_options *p) {
+static json_t *links_json(const import_options *p) {
     json_t *links = json_array();
     int ranks = p->recovered.problem.ranks;
     for (int at = 0; at < ranks * ranks; at++) {
@@ -202,7 +202,7 @@ static json_t *links_json(const profile_options *p) {
     return links;
 }
 
-static json_t *clocks_json(const profile_options *p) {
+static json_t *clocks_json(const import_options *p) {
     json_t *clocks = json_array();
     for (int rank = 0; rank < p->recovered.problem.ranks; rank++)
         json_array_append_new(clocks, json_pack("{s:f, s:f}", "offset_ms", ms(p->recovered.offset[rank]),
@@ -210,7 +210,7 @@ static json_t *clocks_json(const profile_options *p) {
     return clocks;
 }
 
-static json_t *iterations_json(const profile_options *p) {
+static json_t *iterations_json(const import_options *p) {
     json_t *iterations = json_array();
     for (int i = 0; i < p->recovered.iterations; i++) {
         const sl_traced_iteration *it = &p->recovered.iteration[i];
@@ -222,7 +222,7 @@ static json_t *iterations_json(const profile_options *p) {
     return iterations;
 }
 
-static sl_status print_json(const profile_options *p, FILE *out) {
+static sl_status print_json(const import_options *p, FILE *out) {
     const sl_problem *problem = &p->recovered.problem;
     sl_time traced = sl_timeline_makespan(&p->recovered.timeline);
     json_t *report = json_pack(
@@ -255,9 +255,9 @@ static void put_name(const char *name, FILE *out) {
 }
 
 /* The problem file, after a comment with its origin. */
-static sl_status write_problem(const profile_options *p, FILE *out) {
+static sl_status write_problem(const import_options *p, FILE *out) {
     const sl_recovered *r = &p->recovered;
-    fprintf(out, "# slackline profile of ");
+    fprintf(out, "# slackline import of ");
     put_name(p->trace.text[0], out);
     if (p->trace.count > 1)
         fprintf(out, " and %d more", p->trace.count - 1);
@@ -285,36 +285,36 @@ static const sl_value clocks[] = {
 static const sl_value averages[] = {
     {"median", "the usual choice"}, {"mean", "for ranks that share cores"}, {NULL, NULL}};
 static const sl_option options[] = {
-    SL_OPTION("output", TEXT, profile_options, problem_file, "PROBLEM",
+    SL_OPTION("output", TEXT, import_options, problem_file, "PROBLEM",
               "write the problem there (YAML, for plan, simulate and compare)", .letter = 'o',
               .completes = SL_COMPLETES_FILE),
-    SL_OPTION("order", TEXT, profile_options, order_file, "FILE",
+    SL_OPTION("order", TEXT, import_options, order_file, "FILE",
               "write the traced order there (CSV, for simulate --order)", .completes = SL_COMPLETES_FILE),
-    SL_OPTION_TEXT_OR_JSON(profile_options, is_json),
+    SL_OPTION_TEXT_OR_JSON(import_options, is_json),
     SL_OPTION(
-        "iteration", WHOLE, profile_options, options.iteration, "N",
+        "iteration", WHOLE, import_options, options.iteration, "N",
         "number in ProfilerStep#N or timeline.json, else counted from 0; default: the one of median time, "
         "without the first if there are others",
         .most = 1000000000),
     SL_OPTION(
-        "map", OWN, profile_options, map, "WHAT=PATTERN",
+        "map", OWN, import_options, map, "WHAT=PATTERN",
         "meaning of names other than those below (repeatable). WHAT: F, I, W, B (ops), SEND_F, RECV_F, "
         "SEND_B, RECV_B (messages), iteration, or action; PATTERN: the whole name, with * for anything and "
         "{stage}, {microbatch}, {iteration} or {action}. If names and arguments lack a stage, each "
         "rank has one; if they lack a microbatch, ops are counted in order. Patterns for ops replace those "
         "below for ops, and so on",
         .take = take_map),
-    SL_OPTION("microbatches", INT, profile_options, options.microbatches, "N",
+    SL_OPTION("microbatches", INT, import_options, options.microbatches, "N",
               "per iteration, if names do not number them; default: detected", .least = 1,
               .most = SL_MAX_MICROBATCHES),
-    SL_OPTION("clocks", CHOICE, profile_options, options.shared_clock, "HOW",
-              "whether clocks of ranks differ", .values = clocks, .standard = "auto"),
-    SL_OPTION("average", CHOICE, profile_options, options.mean, "HOW", "of op times over microbatches",
+    SL_OPTION("clocks", CHOICE, import_options, options.shared_clock, "HOW", "whether clocks of ranks differ",
+              .values = clocks, .standard = "auto"),
+    SL_OPTION("average", CHOICE, import_options, options.mean, "HOW", "of op times over microbatches",
               .values = averages, .standard = "median"),
-    SL_OPTION_TIME_LIMIT(profile_options, search.time_limit, "seconds for each of two searches for a plan",
+    SL_OPTION_TIME_LIMIT(import_options, search.time_limit, "seconds for each of two searches for a plan",
                          .standard = "1"),
-    SL_OPTION_SEED(profile_options, search.seed, "the search"),
-    SL_OPTION("", TEXTS, profile_options, trace, "TRACE...", NULL, .completes = SL_COMPLETES_FILE,
+    SL_OPTION_SEED(import_options, search.seed, "the search"),
+    SL_OPTION("", TEXTS, import_options, trace, "TRACE...", NULL, .completes = SL_COMPLETES_FILE,
               .required = 1),
     SL_OPTIONS_END};
 
@@ -322,17 +322,17 @@ static int is_standard(const char *file) {
     return file && strcmp(file, "-") == 0;
 }
 
-static sl_status check(const profile_options *p) {
+static sl_status check(const import_options *p) {
     if (p->trace.count == 0)
-        return sl_error(SL_EINVAL, "profile: no trace given; see slackline profile --help");
+        return sl_error(SL_EINVAL, "import: no trace given; see slackline import --help");
     if (is_standard(p->problem_file) && is_standard(p->order_file))
-        return sl_error(SL_EINVAL, "profile: -o and --order cannot both be standard output");
+        return sl_error(SL_EINVAL, "import: -o and --order cannot both be standard output");
     return SL_OK;
 }
 
 /* ---- the work ---- */
 
-static sl_status read_traces(profile_options *p) {
+static sl_status read_traces(import_options *p) {
     p->traced.map = p->map;
     for (int i = 0; i < p->trace.count; i++)
         SL_TRY(sl_trace_file_read(p->trace.text[i], &p->traced));
@@ -340,7 +340,7 @@ static sl_status read_traces(profile_options *p) {
 }
 
 /* No rank may hold more than in the traced order, which is known to fit into its memory. */
-static sl_status plan_within(profile_options *p) {
+static sl_status plan_within(import_options *p) {
     sl_problem limited;
     const sl_problem *problem = &p->recovered.problem;
     SL_TRY(sl_problem_copy(problem, &limited));
@@ -357,14 +357,14 @@ out:
 }
 
 /* Keeps the better plan: a short search may find nothing as good as the present one. */
-static sl_status keep_better(const profile_options *p, const sl_plan *there, sl_plan *plan) {
+static sl_status keep_better(const import_options *p, const sl_plan *there, sl_plan *plan) {
     if (plan->makespan <= there->makespan)
         return SL_OK;
     sl_plan_free(plan);
     return sl_plan_of_order(&p->recovered.problem, &there->order, there->schedule, plan);
 }
 
-static sl_status examine(profile_options *p) {
+static sl_status examine(import_options *p) {
     sl_plan_request_say_refused();
     SL_TRY(read_traces(p));
     SL_TRY(sl_plan_of_order(&p->recovered.problem, &p->recovered.order, "traced", &p->simulated));
@@ -376,11 +376,11 @@ static sl_status examine(profile_options *p) {
 
 /* ---- output ---- */
 
-static sl_status write_order(const profile_options *p, FILE *out) {
+static sl_status write_order(const import_options *p, FILE *out) {
     return sl_order_write_csv(&p->recovered.problem, &p->recovered.order, out);
 }
 
-static sl_status make_text(const profile_options *p, sl_status (*print)(const profile_options *, FILE *),
+static sl_status make_text(const import_options *p, sl_status (*print)(const import_options *, FILE *),
                            char **text, size_t *size) {
     FILE *out = open_memstream(text, size);
     if (!out)
@@ -392,7 +392,7 @@ static sl_status make_text(const profile_options *p, sl_status (*print)(const pr
 }
 
 /* Makes everything before anything is written. */
-static sl_status write_all(const profile_options *p) {
+static sl_status write_all(const import_options *p) {
     char *problem = NULL, *order = NULL, *report = NULL;
     size_t problem_size = 0, order_size = 0, report_size = 0;
     sl_status status;
@@ -416,7 +416,7 @@ out:
 }
 
 static int run(int argc, char **argv) {
-    profile_options p = {.options.iteration = -1, .search = {.schedule = "auto", .exact = 1}};
+    import_options p = {.options.iteration = -1, .search = {.schedule = "auto", .exact = 1}};
     sl_status status = sl_command_options(argc, argv, &p);
     SL_THEN(status, check(&p));
     SL_THEN(status, examine(&p));
@@ -430,8 +430,8 @@ static int run(int argc, char **argv) {
     return sl_plan_request_end(status);
 }
 
-const sl_command sl_command_profile = {
-    .name = "profile",
+const sl_command sl_command_import = {
+    .name = "import",
     .summary = "turn a trace of a pipeline into a problem file",
     .about =
         "Turns a trace of a pipeline into a problem file, and compares the traced iteration time with those "
@@ -441,7 +441,7 @@ const sl_command sl_command_profile = {
     .options = options,
     .list_title = "Known names",
     .list = list_known,
-    .example = "slackline profile rank*.json.gz -o problem.yaml --order order.csv\n"
-               "slackline profile trace.json --map 'F=fwd stage {stage} mb {microbatch}' --map "
+    .example = "slackline import rank*.json.gz -o problem.yaml --order order.csv\n"
+               "slackline import trace.json --map 'F=fwd stage {stage} mb {microbatch}' --map "
                "'B=bwd stage {stage} mb {microbatch}'",
     .run = run};

@@ -1,4 +1,4 @@
-/* slackline validate: checks the request, then starts the validating processes (or becomes one, inside an
+/* slackline healthcheck: checks the request, then starts the validating processes (or becomes one, inside an
  * allocation or next to a rank of a held program). */
 #include "cli/help.h"
 #include "cli/plan_request.h"
@@ -58,7 +58,7 @@ static sl_status launch(const sl_validate_request *request, char *worker, int ar
                         int *exit_code) {
     char folder[PATH_MAX], result[PATH_MAX + 16], build[SL_BUILD_WORDS], **words = NULL;
     const char *temporary = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.3000s/slackline-validate-XXXXXX", temporary ? temporary : "/tmp");
+    snprintf(folder, sizeof folder, "%.3000s/slackline-healthcheck-XXXXXX", temporary ? temporary : "/tmp");
     if (!mkdtemp(folder))
         return sl_error_errno(SL_ESYS, "%s: no temporary directory can be made", folder);
     snprintf(result, sizeof result, "%s/result", folder);
@@ -96,7 +96,7 @@ static sl_status check_links(const sl_validate_request *request, int inside) {
     SL_TRY(sl_links_read(request->links, &pair, &count));
     sl_status status = inside || request->join[0] ? SL_OK : sl_passes_given(ranks, pair, count, &passes);
     if (status == SL_EINVAL)
-        status = sl_error(status, "validate: --links: %s", sl_error_text());
+        status = sl_error(status, "healthcheck: --links: %s", sl_error_text());
     sl_passes_free(&passes);
     sl_free(pair);
     return status;
@@ -106,10 +106,10 @@ static sl_status check_links(const sl_validate_request *request, int inside) {
 static sl_status check_files(const sl_validate_request *request, int inside) {
     sl_reference reference;
     if (!request->wires && (request->links || request->topology_said))
-        return sl_error(SL_EINVAL, "validate: --%s does not go with --only devices, which tests no links",
+        return sl_error(SL_EINVAL, "healthcheck: --%s does not go with --only devices, which tests no links",
                         request->links ? "links" : "topology");
     if (request->links && request->topology_said)
-        return sl_error(SL_EINVAL, "validate: --links and --topology both say which links are tested");
+        return sl_error(SL_EINVAL, "healthcheck: --links and --topology both say which links are tested");
     if (request->expect)
         SL_TRY(sl_reference_read(request->expect, &reference));
     return request->links ? check_links(request, inside) : SL_OK;
@@ -121,11 +121,11 @@ static int run(int argc, char **argv) {
     int exit_code = 0;
     sl_status status = sl_validate_request_read(argc, argv, &request);
     if (status == SL_DONE)
-        sl_help_print(&sl_command_validate);
+        sl_help_print(&sl_command_healthcheck);
     int inside = status == SL_OK && !request.join[0] && sl_launch_inside();
     if (status == SL_OK && inside && request.ranks)
-        status =
-            sl_error(SL_EINVAL, "validate: --ranks does not go with mpirun or srun, which start the ranks");
+        status = sl_error(SL_EINVAL,
+                          "healthcheck: --ranks does not go with mpirun or srun, which start the ranks");
     SL_THEN(status, check_files(&request, inside));
     SL_THEN(status, sl_launch_program("slackline-worker", &worker));
     SL_THEN(status, request.join[0] || inside ? become(worker, argc, argv)
@@ -138,8 +138,8 @@ static int run(int argc, char **argv) {
     return exit_code;
 }
 
-const sl_command sl_command_validate = {
-    .name = "validate",
+const sl_command sl_command_healthcheck = {
+    .name = "healthcheck",
     .summary = "test devices and links individually for slow ones",
     .about =
         "Tests devices (matrix products) and links (TCP between the processes: latency, and bandwidth in "
@@ -149,5 +149,5 @@ const sl_command sl_command_validate = {
     .notes = "With --join the deadline is 3000 ms unless --deadline says otherwise.",
     .exit_code = "0 nothing is slow, 1 something is slow or unresolved, or the validation failed, 2 a wrong "
                  "request.",
-    .example = "slackline validate --ranks 4 --format json > healthy.json",
+    .example = "slackline healthcheck --ranks 4 --format json > healthy.json",
     .run = run};
