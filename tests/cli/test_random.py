@@ -1,4 +1,4 @@
-# labels: long
+# labels: slow
 """Random problems through the command, judged from outside: what a plan says is checked against the rules of
 docs/formats.md by this script alone (dependencies, links, queues, memory, bound), and damaged files are refused, never
 worse. SL_SEED repeats a run, SL_ROUNDS makes it longer."""

@@ -183,7 +183,7 @@ def test_mpi_crosses_by_the_management_pair():
     with Lab(rails=2) as lab, tempfile.TemporaryDirectory() as folder:
         for rail in (0, 1):
             lab.down(rail)
-        done = subprocess.run(lab.mpirun(folder, (2, 2), [program]), capture_output=True, text=True, timeout=120)
+        done = subprocess.run(lab.mpirun(folder, (2, 2), [program, "bits"]), capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -1,4 +1,4 @@
-# labels: long torch
+# labels: slow torch
 """PyTorch scripts over Gloo, held again and again while they run: no rank makes a call in a closed hold, the holds do close, and
 what is computed stays the same, in a pipeline and in DistributedDataParallel. Called with BUILD_DIR SOURCE_DIR; SL_SEED
 repeats the moments."""

@@ -1,4 +1,4 @@
-# labels: long torch
+# labels: slow torch
 """Other threads of a Python process run on while one is held at the gate, or waits in a call of Gloo that slackline has wrapped: the interpreter's
 lock is given up in both."""
 import os

@@ -44,8 +44,11 @@ def made(kind, stages, microbatches):
     return cls(stages[0] if issubclass(cls, schedules.PipelineScheduleSingle) else stages, microbatches, loss_fn=torch.nn.functional.mse_loss)
 
 
+BATCHES = 4  # different ones; they come again
+
+
 def batch(step, microbatches):
-    draw = torch.Generator().manual_seed(step)
+    draw = torch.Generator().manual_seed(step % BATCHES)
     return tuple(torch.randn(microbatches * 2, 16, generator=draw, dtype=torch.float64) for _ in range(2))
 
 
@@ -63,11 +66,25 @@ def gradients(stages):
     return [parameter.grad.clone() for stage in stages for parameter in stage.submod.parameters()]
 
 
+class Given:
+    """A given schedule whose weights stay: it runs each batch once, on all ranks together, and then says again what it has found."""
+
+    def __init__(self, schedule, stages, microbatches):
+        self._schedule, self._stages, self._microbatches, self._found = schedule, stages, microbatches, {}
+
+    def step(self, step):
+        """Losses and gradients."""
+        if step % BATCHES not in self._found:
+            self._found[step % BATCHES] = stepped(self._schedule, self._stages, step, self._microbatches), gradients(self._stages)
+        return self._found[step % BATCHES]
+
+
 def compared(given, adapted, given_stages, stages, steps, microbatches, between=lambda step: None):
     """What differs in any of some steps; `between` is called before each."""
+    given = Given(given, given_stages, microbatches)
     for step in range(steps):
         between(step)
-        wanted = stepped(given, given_stages, step, microbatches), gradients(given_stages)
+        wanted = given.step(step)
         found = stepped(adapted, stages, step, microbatches), gradients(stages)
         if wanted[0] != found[0] or not all(map(torch.equal, wanted[1], found[1])):
             return f"step {step}: losses {found[0]}, given {wanted[0]}, or other gradients, after {len(adapted.adaptation.swap_ms)} swaps"

@@ -4,7 +4,7 @@ of each step are those of the given schedule, bit for bit."""
 import functools
 import os
 
-from adapt_torch import SlowLink, gradients, judged, made, slackline, stages_of, stepped
+from adapt_torch import Given, SlowLink, gradients, judged, made, slackline, stages_of, stepped
 
 import torch
 
@@ -21,14 +21,14 @@ def same(kind, placement, microbatches, steps=40, bits=True):
     def job(rank, ranks, group, where):
         link = link_of(rank)
         given_stages, stages = stages_of(placement, rank, ranks, group), stages_of(placement, rank, ranks, group)
-        given = made(kind, given_stages, microbatches)
+        given = Given(made(kind, given_stages, microbatches), given_stages, microbatches)
         adapted = slackline.adapt(made(kind, stages, microbatches))
         if not isinstance(adapted, slackline.adapting.schedule.AdaptedSchedule):
             return f"not adapted: {adapted.adaptation.why}"
         for step in range(steps):
             if link:
                 link.delay = 0.012 if 14 <= step < 30 else 0.0
-            wanted = stepped(given, given_stages, step, microbatches), gradients(given_stages)
+            wanted = given.step(step)
             found = stepped(adapted, stages, step, microbatches), gradients(stages)
             if wanted[0] != found[0]:
                 return f"step {step}: losses {found[0]}, given {wanted[0]}"

@@ -1,4 +1,4 @@
-# labels: long torch
+# labels: slow torch
 """The processes of an adapted job end as they would without, at the end of a script that still holds the schedule: the live bench, shortened."""
 import json
 import os

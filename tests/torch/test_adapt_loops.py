@@ -1,4 +1,4 @@
-# labels: long torch
+# labels: slow torch
 """slackline.adapt in loops as users write them: handlers that do what they should not, runs that follow each other, and what a loop does around its
 steps. Losses and gradients are those of the given schedule, bit for bit."""
 import gc

@@ -3,7 +3,7 @@
 with events of a stand-in for a device (device_torch.py): losses and gradients stay those of the given schedule, bit for bit."""
 import os
 
-from adapt_torch import gradients, judged, made, slackline, stages_of, stepped
+from adapt_torch import Given, gradients, judged, made, slackline, stages_of, stepped
 from device_torch import Event, register
 
 import torch
@@ -34,11 +34,11 @@ def same(kind, placement, microbatches, ranks, device, communicators=None):
 
 def compared(kind, placement, microbatches, rank, ranks, given_group, polled, communicators):
     given_stages, stages = stages_of(placement, rank, ranks, given_group), stages_of(placement, rank, ranks, polled)
-    given, adapted = made(kind, given_stages, microbatches), slackline.adapt(made(kind, stages, microbatches), communicators=communicators)
+    given, adapted = Given(made(kind, given_stages, microbatches), given_stages, microbatches), slackline.adapt(made(kind, stages, microbatches), communicators=communicators)
     if not adapted.adaptation.active:
         return f"not adapted: {adapted.adaptation.why}"
     for step in range(24):
-        wanted = stepped(given, given_stages, step, microbatches), gradients(given_stages)
+        wanted = given.step(step)
         found = stepped(adapted, stages, step, microbatches), gradients(stages)
         if wanted[0] != found[0] or not all(torch.equal(a, b) for a, b in zip(wanted[1], found[1])):
             return f"step {step}: losses {found[0]}, given {wanted[0]}, or other gradients, after {len(adapted.adaptation.swap_ms)} swaps"

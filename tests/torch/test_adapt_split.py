@@ -1,4 +1,4 @@
-# labels: long torch
+# labels: slow torch
 """slackline.adapt splits backwards only where no gradient is lost: PyTorch's split backward leaves out tensors that are not parameters of the stage."""
 import os
 

@@ -9,7 +9,7 @@ import time
 import warnings
 from datetime import timedelta
 
-from adapt_torch import Paced, gradients, judged, made, run, slackline, stages_of, stepped
+from adapt_torch import Given, Paced, gradients, judged, made, run, slackline, stages_of, stepped
 from replicas_torch import Job, OP_S, alike as alike_replicas, happened, is_known
 from runner import build, expect
 
@@ -31,12 +31,12 @@ def carrier_of(schedule):
 def alike(rank, ranks, group, kind, placement, microbatches, steps, around=None, **more):
     """What differs between the given schedule over Gloo and the adapted one, and the adapted one."""
     given_stages, stages = stages_of(placement, rank, ranks, group), stages_of(placement, rank, ranks, group)
-    given = made(kind, given_stages, microbatches)
+    given = Given(made(kind, given_stages, microbatches), given_stages, microbatches)
     adapted = slackline.adapt(made(kind, stages, microbatches), **{"transport": "slackline", **more})
     if not isinstance(adapted, slackline.adapting.schedule.AdaptedSchedule):
         return f"not adapted: {adapted.adaptation.why}", adapted
     for step in range(steps):
-        wanted = stepped(given, given_stages, step, microbatches), gradients(given_stages)
+        wanted = given.step(step)
         if around:
             around(step, adapted)
         found = stepped(adapted, stages, step, microbatches), gradients(stages)

@@ -1,4 +1,4 @@
-# labels: long
+# labels: slow
 """As test_same_bits.py at a width of 768, in f32 and bf16: more schedules, numbers of threads, and ranks that are bound."""
 import sys
 

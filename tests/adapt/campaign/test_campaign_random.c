@@ -71,7 +71,7 @@ static void check_row(const sl_campaign_result *r, const sl_campaign_row *row) {
 static void rows_add_up_nothing_beats_hindsight_and_a_second_run_is_the_same(void **state) {
     (void)state;
     uint64_t seed = seed_of(41);
-    for (int round = 0; round < CAMPAIGNS; round++) {
+    for (int round = 0; round < cases(CAMPAIGNS); round++) {
         sl_campaign c;
         sl_campaign_result r, again;
         draw_campaign(&seed, 1 + draw(&seed, 6), &c);
@@ -100,7 +100,7 @@ static void for_one_fault_a_strategy_pays_twice_and_the_ladder_4_times_hindsight
     (void)state;
     uint64_t seed = seed_of(42);
     double worst[2] = {0};
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < cases(200); round++) {
         sl_campaign c;
         sl_campaign_result r;
         draw_campaign(&seed, 0, &c);

@@ -105,7 +105,7 @@ static void random_jobs_say_the_same_again(void **state) {
     (void)state;
     uint64_t seed = seed_of(1);
     tally sum = {0};
-    for (uint64_t round = 0; round < 40; round++) {
+    for (uint64_t round = 0; round < (uint64_t)cases(40); round++) {
         job j;
         char *said;
         text recording, events, decisions;
@@ -394,7 +394,7 @@ static void send(const sl_field *field, const sl_field_shape *shape, const void 
 static void numbers_come_back_bit_for_bit(void **state) {
     (void)state;
     uint64_t seed = seed_of(3);
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < cases(200); round++) {
         sl_problem planned, own, back;
         sl_measured *m, *again;
         draw_problem(&seed, (sl_placement)draw(&seed, SL_PLACEMENTS), 1, &planned);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# labels: long
+# labels: slow
 """Programs that no one here wrote are held a dozen times and say the same: LAMMPS (a melt, every digit of its thermodynamics)
 and a Python script over mpi4py, whose messages are probed and matched and whose threads may all call MPI. hpcc, whose
 output is times, checks its own results.

@@ -192,7 +192,7 @@ static void no_order_of_small_problems_is_below_the_bound(void **state) {
                   {SL_LOOP, 2, PROBLEMS / 15}};
     int answered = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-        for (int round = 0; round < shapes[i].rounds; round++) {
+        for (int round = 0; round < cases(shapes[i].rounds); round++) {
             sl_problem p;
             random_problem(&p, shapes[i].placement, shapes[i].microbatches);
             p.objective = (sl_objective)(round % 3);
@@ -200,7 +200,7 @@ static void no_order_of_small_problems_is_below_the_bound(void **state) {
             check_problem(&p, &answered);
             sl_problem_free(&p);
         }
-    assert_true(answered > PROBLEMS * 5 / 3);
+    assert_true(answered > cases(PROBLEMS) * 5 / 3);
 }
 
 int main(void) {

@@ -231,7 +231,7 @@ static void nothing_fits_or_the_last_resort_does(void **state) {
  * orders are near, for both kinds. */
 static void the_search_keeps_accumulation_ascending_among_w_and_b(void **state) {
     (void)state;
-    for (uint64_t seed = 0; seed < 20; seed++) {
+    for (uint64_t seed = 0; seed < (uint64_t)cases(20); seed++) {
         sl_problem p;
         sl_order order;
         sl_improve_result result;

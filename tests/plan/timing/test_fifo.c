@@ -271,7 +271,7 @@ static void compare_once(void) {
 static void random_orders_take_the_times_that_the_rules_give(void **state) {
     (void)state;
     start_drawing(2711u);
-    for (int round = 0; round < 200; round++)
+    for (int round = 0; round < cases(200); round++)
         compare_once();
 }
 
@@ -279,7 +279,7 @@ static void random_orders_take_the_times_that_the_rules_give(void **state) {
 static void small_messages_of_a_direction_are_decoupled(void **state) {
     (void)state;
     start_drawing(99u);
-    for (int round = 0; round < 300; round++) {
+    for (int round = 0; round < cases(300); round++) {
         sl_problem p;
         sl_order order;
         sl_program program;
