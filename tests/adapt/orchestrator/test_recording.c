@@ -138,7 +138,7 @@ static void random_jobs_say_the_same_again(void **state) {
         free_text(&decisions);
         job_free(&j);
     }
-    assert_true(sum.events > 100 && sum.networks > 20); /* something was said and done */
+    assert_true(sum.events > cases(100) && sum.networks > cases(20)); /* something was said and done */
 }
 
 /* ---- every call ---- */
