@@ -48,7 +48,7 @@ static const sl_value forms[] = {
 static const sl_option options[] = {
     SL_OPTION("fix", TEXTS, choose_request, fix, "NAME=VALUE",
               "only arrangements with this value: tensor, context, expert, data, pipeline, chunks, size, "
-              "placement, zero, recompute or neighbors"),
+              "placement, zero, offload, split, recompute or neighbors"),
     SL_OPTION("schedules", TEXT, choose_request, schedules, "A,B,..",
               "only these families; default: any order, or what the framework of --format can run"),
     SL_OPTION("time-limit", REAL, choose_request, options.time_limit, "S", "seconds for the search",
@@ -113,6 +113,27 @@ static sl_status allow(choose_request *a) {
     return SL_OK;
 }
 
+/* What the framework of --format can have in host memory: the state of the optimizer, or nothing. None moves
+ * activations as a plan says, and all have as many microbatches on each replica. */
+static sl_status allow_kinds(choose_request *a) {
+    sl_shape_fixed *f = &a->options.fixed;
+    int can = 1 << SL_HOST_NOTHING;
+    if (a->form < FORM_TORCHTITAN)
+        return SL_OK;
+    if (f->uneven > 0)
+        return sl_error(SL_EINVAL,
+                        "choose: --fix split: --format %s has as many microbatches on each replica",
+                        forms[a->form].name);
+    f->uneven = 0;
+    if (a->form == FORM_MEGATRON || a->form == FORM_DEEPSPEED)
+        can |= 1 << SL_HOST_OPTIMIZER;
+    if (f->offload >= 0 && !(f->offload & can))
+        return sl_error(SL_EINVAL, "choose: --fix offload: --format %s can only have %s", forms[a->form].name,
+                        can >> SL_HOST_OPTIMIZER & 1 ? "none or optimizer" : "none");
+    f->offload = f->offload < 0 ? can : f->offload;
+    return SL_OK;
+}
+
 /* ---- the first arrangement in other forms ---- */
 
 /* With the cut's stages in place of the layers. */
@@ -134,6 +155,7 @@ static sl_status export_first(const choose_request *a, const sl_choice *c) {
                                    .context = s->division.context,
                                    .expert = s->division.expert,
                                    .zero = s->zero,
+                                   .offload = sl_hosts_optimizer(s->offload),
                                    .sequence_parallel = s->division.sequence_parallel,
                                    .microbatch_size = s->division.size,
                                    .sequence = a->model.context,
@@ -189,6 +211,7 @@ static sl_status answer(choose_request *a) {
     const char *model = a->files.text[0], *cluster = a->files.count > 1 ? a->files.text[1] : NULL;
     SL_TRY(fix(&a->fix, &a->options.fixed));
     SL_TRY(allow(a));
+    SL_TRY(allow_kinds(a));
     if (a->form == FORM_DEEPSPEED && !a->options.fixed.context && !a->options.fixed.expert)
         a->options.fixed.context = a->options.fixed.expert = 1; /* its pipeline has neither */
     SL_TRY(sl_document_read(model, &a->model_document));
@@ -235,7 +258,8 @@ const sl_command sl_command_choose = {
     .summary = "divide a model over a cluster: sizes, cut, placement, schedule",
     .about = "Finds the sizes of tensor, context, expert, data and pipeline parallelism, the cut into "
              "stages, their "
-             "placement, the size of a microbatch, recomputation, ZeRO and the schedule that train a model "
+             "placement, the size of a microbatch, recomputation, ZeRO, what is in host memory and the "
+             "schedule that train a model "
              "fastest on "
              "a cluster, and how far from the best the answer can be. MODEL is a file like "
              "examples/model-70b.yaml or "

@@ -78,7 +78,8 @@ const sl_value sl_compare_forms[] = {{"text", "a table"},
 #define SHAPE                                                                                                \
     SL_OPTION("shape", TEXT, sl_plan_request, shape, "KEY=N,...",                                            \
               "the job around the pipeline, for torchtitan, megatron, deepspeed and primus: tensor, data, "  \
-              "context, expert, zero, microbatch_size, sequence, global_batch, recompute; default 1 rank "   \
+              "context, expert, zero, microbatch_size, sequence, global_batch, recompute, offload; default " \
+              "1 rank "                                                                                      \
               "each and microbatches of 1 sequence")
 #define OUTPUT SL_OPTION_OUTPUT(sl_plan_request, output)
 

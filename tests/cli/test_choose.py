@@ -58,9 +58,62 @@ def test_fixed_values_hold():
             expect(one[key] == value, f"{name}={value}: {one}")
 
 
+def test_host_memory_is_used_where_memory_binds():
+    hosted = json.loads(json.dumps(DEVICES))
+    hosted["device"].update({"memory_gb": 0.42, "host_memory_gb": 1, "host_gb_per_s": 25, "host_memory_gb_per_s": 20})
+    cluster = written("hosted.yaml", hosted)
+
+    def choose(*words):
+        done = run("choose", small, cluster, "--time-limit", "1", "--fix", "data=4", "--fix", "pipeline=2", "--fix", "size=1", *words)
+        expect(done.returncode == 0, f"{words}: {done.stderr}")
+        return done.stdout
+
+    for use in ("none", "optimizer", "activations", "both"):
+        for one in json.loads(choose("--fix", f"offload={use}", "--format", "json"))["arrangements"]:
+            expect(one["offload"] == use and one["memory_gb"] <= 0.42 and one["host_memory_gb"] <= 1, f"{use}: {one}")
+            expect((one["host_memory_gb"] > 0) >= (use in ("optimizer", "both")), f"{use}: {one}")
+            expect(abs(sum(one["time_ms"].values()) - one["iteration_ms"]) < 1e-3 * one["iteration_ms"], f"{use}: {one}")
+    one = ("--fix", "offload=optimizer", "--fix", "zero=1", "--fix", "tensor=1", "--fix", "recompute=none")
+    best = json.loads(choose(*one, "--format", "json"))["arrangements"][0]
+    # of 10 million parameters a layer, 8 layers, a quarter of a rank's 4: gradients there 4 bytes, back 2, 2 * 12 + 4 + 2 bytes there
+    slowest, ends = 10e6 / 4 * 30 / 20e9, 10e6 / 4 * (4 + 2) / 25e9
+    expect(abs(best["time_ms"]["update"] - 1e3 * (4 * slowest + ends)) < 1e-6, f"{best['time_ms']}")
+    expect(abs(best["host_memory_gb"] - 4 * 10e6 / 4 * 12 / 1e9) < 1e-9, f"{best}")
+    flags = choose(*one, "--format", "megatron")
+    expect("--optimizer-cpu-offload" in flags and "--use-distributed-optimizer" in flags, flags)
+    config = json.loads(choose(*one, "--format", "deepspeed"))["config"]["zero_optimization"]
+    expect(config["stage"] == 1 and config["offload_optimizer"]["device"] == "cpu", f"{config}")
+    expect("offload" not in choose("--format", "torchtitan"), "torchtitan has no such setting")
+    for form, use in (("torchtitan", "optimizer"), ("megatron", "activations"), ("pytorch", "both")):
+        done = run("choose", small, cluster, "--fix", f"offload={use}", "--format", form)
+        expect(done.returncode == 2 and f"--format {form} can only have none" in done.stderr, f"{form}: {done.stderr}")
+
+
+def test_slower_replicas_get_fewer_microbatches():
+    mixed = json.loads(json.dumps(DEVICES))
+    mixed["hosts"] = [{"name": "fast", "devices": 4}, {"name": "slow", "devices": 4, "speed": 0.5}]
+    cluster = written("mixed.yaml", mixed)
+
+    def choose(*words):
+        return run("choose", small, cluster, "--time-limit", "1", "--fix", "data=2", "--fix", "size=1", "--fix", "neighbors=stages", "--fix", "pipeline=4", *words)
+
+    best = json.loads(choose("--format", "json").stdout)["arrangements"][0]
+    expect(sum(best["split"]) == 16 and best["split"][0] > best["split"][1], f"{best}")
+    expect(best["microbatches"] in best["split"], f"{best}")
+    even = json.loads(choose("--fix", "split=even", "--format", "json").stdout)["arrangements"][0]
+    expect(even["split"] == [8, 8] and even["iteration_ms"] > 1.2 * best["iteration_ms"], f"{even['iteration_ms']} {best['iteration_ms']}")
+    expect("microbatches of its replicas: " in choose().stdout, "the split")
+    form = choose("--format", "megatron")
+    expect(form.returncode == 0 and "--global-batch-size 16" in form.stdout, form.stderr)
+    form = choose("--fix", "split=uneven", "--format", "torchtitan")
+    expect(form.returncode == 2 and "as many microbatches on each replica" in form.stderr, form.stderr)
+
+
 def test_errors_name_what_is_wrong():
     for words, code, said in (([small], 2, "needs a CLUSTER"), ([], 2, "give a MODEL and a CLUSTER"), ([small, devices, "--fix", "tensor"], 2, "--fix takes NAME=VALUE"), ([small, devices, "--fix", "color=red"], 2, "--fix takes tensor"),
                               ([small, devices, "--fix", "placement=ring"], 2, "linear, loop, wave"), ([small, devices, "--fix", "tensor=0"], 2, "whole number from 1"),
+                              ([small, devices, "--fix", "offload=weights"], 2, "none, optimizer, activations, both"),
+                              ([small, devices, "--fix", "offload=optimizer"], 1, "no device.host_memory_gb"),
                               ([small, devices, "--fix", "data=3"], 1, "no shape divides 16 sequences of 8 layers over 8 devices"),
                               ([small, devices, "--set", "batch.sequences=0"], 2, "sequences"), ([devices, small], 2, "devices.yaml")):
         done = run("choose", *words)

@@ -53,8 +53,9 @@ const sl_key sl_device_rate_keys[] = {
     {.name = "memory_gb_per_s", .type = SL_KEY_REAL, .required = 1, .offset = RATE(memory_gb_per_s), .minimum = 1e-6, .maximum = 1e9, .help = "rate of its memory, 1e9 bytes per second"},
     {.name = "memory_gb", .type = SL_KEY_REAL, .offset = RATE(memory_gb), .minimum = 1e-3, .maximum = 1e6, .help = "its memory, 1e9 bytes, for weights, gradients, optimizer and activations; default: no limit"},
     {.name = "overhead_us", .type = SL_KEY_REAL, .standard = "0", .offset = RATE(overhead_us), .minimum = 0, .maximum = 1e9, .help = "of one layer's op, for starting its kernels, microseconds"},
-    {.name = "host_memory_gb", .type = SL_KEY_REAL, .standard = "0", .offset = RATE(host_memory_gb), .minimum = 0, .maximum = 1e6, .help = "host memory for the activations of one device, 1e9 bytes; 0: none are moved there"},
+    {.name = "host_memory_gb", .type = SL_KEY_REAL, .standard = "0", .offset = RATE(host_memory_gb), .minimum = 0, .maximum = 1e6, .help = "host memory for the optimizer and the activations of one device, 1e9 bytes; 0: nothing is moved there"},
     {.name = "host_gb_per_s", .type = SL_KEY_REAL, .standard = "0", .offset = RATE(host_gb_per_s), .minimum = 0, .maximum = 1e9, .help = "rate between a device and host memory, each way, 1e9 bytes per second; required with host_memory_gb"},
+    {.name = "host_memory_gb_per_s", .type = SL_KEY_REAL, .standard = "0", .offset = RATE(host_memory_gb_per_s), .minimum = 0, .maximum = 1e9, .help = "rate at which a processor reads and writes host memory for one device, while it does for all, 1e9 bytes per second; 0: host_gb_per_s"},
     {0}};
 /* clang-format on */
 

@@ -8,7 +8,8 @@
 
 /* `device:`, rates of a device of speed 1, in the units of its keys. */
 typedef struct sl_device_rates {
-    double tflops, efficiency, memory_gb_per_s, memory_gb, overhead_us, host_memory_gb, host_gb_per_s;
+    double tflops, efficiency, memory_gb_per_s, memory_gb, overhead_us, host_memory_gb, host_gb_per_s,
+        host_memory_gb_per_s;
 } sl_device_rates;
 
 typedef struct sl_cluster_host {

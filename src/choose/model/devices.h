@@ -19,8 +19,9 @@ typedef struct sl_devices {
     double *latency; /* [from host * hosts + to host] ns; from equals to: between devices of a host */
     double *pace;    /* likewise, ns per byte */
     double flops_per_s, bytes_per_s, overhead_s; /* of a device of speed 1 (sl_work_rates) */
-    double host_memory; /* bytes of host memory for one device's activations; 0: none */
-    double host_pace;   /* ns per byte to host memory */
+    double host_memory;      /* bytes of host memory for one device's optimizer and activations; 0: none */
+    double host_pace;        /* ns per byte to host memory, and as much back */
+    double host_bytes_per_s; /* of a processor in host memory, for one device */
 } sl_devices;
 
 /** Reads the hosts, links and devices of a cluster file; its other keys, which only `topology` needs, may be

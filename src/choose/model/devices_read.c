@@ -24,7 +24,10 @@ static sl_status take(sl_cluster_hosts *hosts, const sl_device_rates *rates, sl_
     d->bytes_per_s = rates->memory_gb_per_s * 1e9;
     d->overhead_s = rates->overhead_us * 1e-6;
     d->host_memory = rates->host_memory_gb * 1e9;
-    d->host_pace = rates->host_gb_per_s > 0 ? 1 / rates->host_gb_per_s : 0; /* s per 1e9 bytes are ns per byte */
+    d->host_pace =
+        rates->host_gb_per_s > 0 ? 1 / rates->host_gb_per_s : 0; /* s per 1e9 bytes are ns per byte */
+    d->host_bytes_per_s =
+        (rates->host_memory_gb_per_s > 0 ? rates->host_memory_gb_per_s : rates->host_gb_per_s) * 1e9;
     return SL_OK;
 }
 

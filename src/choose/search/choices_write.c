@@ -57,22 +57,31 @@ static json_t *memory_json(const sl_choice *c) {
     return list;
 }
 
+static json_t *split_json(const sl_choice *c) {
+    json_t *list = json_array();
+    for (int replica = 0; replica < c->shape.data; replica++)
+        json_array_append_new(list, json_integer(c->split ? c->split[replica] : c->shape.microbatches));
+    return list;
+}
+
 static json_t *choice_json(const sl_choice *c) {
     const sl_shape *s = &c->shape;
     const losses l = losses_of(c);
     return json_pack(
-        "{s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:i,s:i,s:i,s:s,s:o,s:s,s:s,s:o,s:f,s:f,s:f,s:f,s:o,"
+        "{s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:i,s:i,s:o,s:i,s:s,s:s,s:o,s:s,s:s,s:o,s:f,s:f,s:f,s:f,s:o,s:f,"
         "s:{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}}",
         "tensor", s->division.tensor, "context", s->division.context, "expert", s->division.expert, "data",
         s->data, "pipeline", s->pipeline, "chunks", s->chunks, "placement", sl_placement_name(s->placement),
-        "microbatch_size", s->division.size, "microbatches", s->microbatches, "zero", s->zero, "recompute",
+        "microbatch_size", s->division.size, "microbatches", c->problem.microbatches, "split", split_json(c),
+        "zero", s->zero, "offload", sl_host_use_names[s->offload], "recompute",
         sl_recompute_names[s->division.recompute], "recomputed_stages", recompute_json(&c->problem),
         "neighbors", sl_neighbors_names[s->neighbors], "schedule", c->plan.schedule, "cut",
         sl_choose_cut_json(&c->problem), "iteration_ms", sl_to_ms(c->time), "lower_bound_ms",
         sl_to_ms(c->bound), "tokens_per_s", c->tokens_per_s, "memory_gb", c->memory / 1e9,
-        "memory_gb_by_rank", memory_json(c), "time_ms", "computed", 1e3 * l.computed, "recomputed",
-        1e3 * l.recomputed, "tensor", 1e3 * l.tensor, "context", 1e3 * l.context, "expert", 1e3 * l.expert,
-        "weights", 1e3 * l.weights, "sums", 1e3 * l.sums, "bubble", 1e3 * l.bubble, "update", 1e3 * l.update);
+        "memory_gb_by_rank", memory_json(c), "host_memory_gb", c->host_memory / 1e9, "time_ms", "computed",
+        1e3 * l.computed, "recomputed", 1e3 * l.recomputed, "tensor", 1e3 * l.tensor, "context",
+        1e3 * l.context, "expert", 1e3 * l.expert, "weights", 1e3 * l.weights, "sums", 1e3 * l.sums, "bubble",
+        1e3 * l.bubble, "update", 1e3 * l.update);
 }
 
 static double gap(const sl_choices *f) {
@@ -96,12 +105,23 @@ sl_status sl_choices_write_json(const sl_choices *f, const sl_model_work *model,
     return written ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the arrangements");
 }
 
+/* Microbatches of a replica: 12, or of the least and the most, 6-12. */
+static void microbatches_text(const sl_choice *c, char *text, size_t size) {
+    int least = c->shape.microbatches, most = c->shape.microbatches;
+    for (int replica = 0; c->split && replica < c->shape.data; replica++) {
+        least = replica == 0 || c->split[replica] < least ? c->split[replica] : least;
+        most = replica == 0 || c->split[replica] > most ? c->split[replica] : most;
+    }
+    snprintf(text, size, least < most ? "%d-%d" : "%d", least, most);
+}
+
 static void write_row(const sl_choice *c, FILE *out) {
     const sl_shape *s = &c->shape;
     const losses l = losses_of(c);
     double whole = (double)c->time / 1e9;
-    char stages[32], keeps[24] = "all";
+    char stages[32], keeps[24] = "all", microbatches[32];
     int again = 0;
+    microbatches_text(c, microbatches, sizeof microbatches);
     for (int stage = 0; stage < c->problem.stages; stage++)
         again += c->problem.recompute[stage];
     snprintf(stages, sizeof stages, s->chunks == 1 ? "%d" : "%d x %d %s", s->pipeline, s->chunks,
@@ -110,13 +130,27 @@ static void write_row(const sl_choice *c, FILE *out) {
         snprintf(keeps, sizeof keeps, "%d of %d stages", again, c->problem.stages);
     else
         snprintf(keeps, sizeof keeps, "%s", s->division.recompute ? "attention" : "-");
-    fprintf(
-        out,
-        "%10.6g %10.0f %6.1f %6d %7d %6d %4d  %-11s %6d x %-5d %4d  %-15s %-17s %5.1f %5.1f %5.1f %5.1f\n",
-        sl_to_ms(c->time), c->tokens_per_s, c->memory / 1e9, s->division.tensor, s->division.context,
-        s->division.expert, s->data, stages, s->microbatches, s->division.size, s->zero, keeps,
-        c->plan.schedule, 100 * l.bubble / whole, 100 * (l.tensor + l.context + l.expert) / whole,
-        100 * (l.sums + l.weights + l.update) / whole, 100 * l.recomputed / whole);
+    fprintf(out,
+            "%10.6g %10.0f %6.1f %6d %7d %6d %4d  %-11s %6s x %-5d %4d  %-11s %-15s %-17s %5.1f %5.1f %5.1f "
+            "%5.1f\n",
+            sl_to_ms(c->time), c->tokens_per_s, c->memory / 1e9, s->division.tensor, s->division.context,
+            s->division.expert, s->data, stages, microbatches, s->division.size, s->zero,
+            s->offload ? sl_host_use_names[s->offload] : "-", keeps, c->plan.schedule, 100 * l.bubble / whole,
+            100 * (l.tensor + l.context + l.expert) / whole, 100 * (l.sums + l.weights + l.update) / whole,
+            100 * l.recomputed / whole);
+}
+
+static void write_split(const sl_choice *c, FILE *out) {
+    fprintf(out, "microbatches of its replicas:");
+    for (int replica = 0, next; replica < c->shape.data; replica = next) {
+        for (next = replica; next < c->shape.data && c->split[next] == c->split[replica];)
+            next++;
+        if (next - replica > 1)
+            fprintf(out, "%s %d each for %d to %d", replica ? "," : "", c->split[replica], replica, next - 1);
+        else
+            fprintf(out, "%s %d for %d", replica ? "," : "", c->split[replica], replica);
+    }
+    fprintf(out, "\n");
 }
 
 static void write_cut(const sl_choice *c, FILE *out) {
@@ -139,13 +173,15 @@ void sl_choices_write_text(const sl_choices *f, const sl_model_work *model, cons
                 sl_to_ms(f->bound), 100 * gap(f));
     else
         fprintf(out, "interrupted before every arrangement had a bound\n\n");
-    fprintf(out, "%10s %10s %6s %6s %7s %6s %4s  %-11s %14s %4s  %-15s %-17s %5s %5s %5s %5s\n", "ms",
+    fprintf(out, "%10s %10s %6s %6s %7s %6s %4s  %-11s %14s %4s  %-11s %-15s %-17s %5s %5s %5s %5s\n", "ms",
             "tokens/s", "GB", "tensor", "context", "expert", "data", "pipeline", "microbatches", "ZeRO",
-            "recompute", "schedule", "idle%", "sent%", "sums%", "rec.%");
+            "offload", "recompute", "schedule", "idle%", "sent%", "sums%", "rec.%");
     for (int i = 0; i < f->count; i++)
         write_row(&f->choice[i], out);
     fprintf(out, "\nThe first: ");
     write_cut(&f->choice[0], out);
+    if (f->choice[0].split)
+        write_split(&f->choice[0], out);
     fprintf(out,
             "idle: waiting in the pipeline; sent: messages of tensor, context and expert ranks; sums: those "
             "over replicas, "

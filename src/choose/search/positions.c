@@ -2,6 +2,7 @@
 #include "base/memory.h"
 
 #include <math.h>
+#include <string.h>
 
 int sl_shape_device(const sl_shape *s, int tensor, int context, int replica, int rank) {
     int outer =
@@ -24,10 +25,16 @@ static void take_group(const sl_devices *d, const int *member, int count, double
     *pace = fmax(*pace, p);
 }
 
-static void look_at_groups(const sl_devices *d, const sl_shape *s, int *member, sl_positions *positions) {
+/* The replicas that count. */
+typedef struct replica_range {
+    int begin, end;
+} replica_range;
+
+static void look_at_groups(const sl_devices *d, const sl_shape *s, replica_range range, int *member,
+                           sl_positions *positions) {
     const sl_division *v = &s->division;
     for (int rank = 0; rank < s->pipeline; rank++) {
-        for (int replica = 0; replica < s->data; replica++) {
+        for (int replica = range.begin; replica < range.end; replica++) {
             for (int context = 0; context < v->context && v->tensor > 1; context++) {
                 for (int tensor = 0; tensor < v->tensor; tensor++)
                     member[tensor] = sl_shape_device(s, tensor, context, replica, rank);
@@ -51,10 +58,11 @@ static void look_at_groups(const sl_devices *d, const sl_shape *s, int *member, 
     }
 }
 
-static void look_at_rank(const sl_devices *d, const sl_shape *s, int rank, sl_positions *positions) {
+static void look_at_rank(const sl_devices *d, const sl_shape *s, replica_range range, int rank,
+                         sl_positions *positions) {
     int next = (rank + 1) % s->pipeline;
     positions->speed[rank] = INFINITY;
-    for (int replica = 0; replica < s->data; replica++)
+    for (int replica = range.begin; replica < range.end; replica++)
         for (int context = 0; context < s->division.context; context++)
             for (int tensor = 0; tensor < s->division.tensor; tensor++) {
                 int here = sl_shape_device(s, tensor, context, replica, rank),
@@ -69,7 +77,7 @@ static void look_at_rank(const sl_devices *d, const sl_shape *s, int rank, sl_po
                     worst_link(d, here, there, &positions->hop_latency[rank], &positions->hop_pace[rank]);
                     worst_link(d, there, here, &positions->hop_latency[rank], &positions->hop_pace[rank]);
                 }
-                if (after != here)
+                if (after != here && range.end - range.begin == s->data)
                     worst_link(d, here, after, &positions->ring_latency[rank], &positions->ring_pace[rank]);
             }
 }
@@ -78,7 +86,8 @@ static void free_positions(sl_positions *s) {
     SL_FREE(s->speed, s->memory, s->hop_latency, s->hop_pace, s->ring_latency, s->ring_pace);
 }
 
-static sl_status make_positions(const sl_devices *d, const sl_shape *s, sl_positions *positions) {
+static sl_status make_positions(const sl_devices *d, const sl_shape *s, replica_range range,
+                                sl_positions *positions) {
     const sl_division *v = &s->division;
     size_t ranks = (size_t)s->pipeline, most = (size_t)(v->tensor + v->context + v->expert);
     int *member;
@@ -94,9 +103,9 @@ static sl_status make_positions(const sl_devices *d, const sl_shape *s, sl_posit
     SL_TRY(sl_alloc(&member, most, sizeof *member));
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         SL_TRY_GOTO(err_free, status, sl_alloc(arrays[i], ranks, sizeof **arrays[i]));
-    look_at_groups(d, s, member, positions);
+    look_at_groups(d, s, range, member, positions);
     for (int rank = 0; rank < s->pipeline; rank++)
-        look_at_rank(d, s, rank, positions);
+        look_at_rank(d, s, range, rank, positions);
     sl_free(member);
     return SL_OK;
 err_free:
@@ -116,9 +125,58 @@ sl_status sl_positions_of(sl_position_table *plans, const sl_shape *s, const sl_
         }
     }
     SL_TRY(sl_grow(&plans->plan, &plans->capacity, plans->count + 1, sizeof *plans->plan));
-    SL_TRY(make_positions(plans->devices, s, &plans->plan[plans->count]));
+    SL_TRY(make_positions(plans->devices, s, (replica_range){0, s->data}, &plans->plan[plans->count]));
     *positions = &plans->plan[plans->count++];
     return SL_OK;
+}
+
+/* ---- kinds of replicas ---- */
+
+/* `all` has the rings of all replicas. */
+static void take_rings(const sl_positions *all, sl_positions *one) {
+    size_t size = (size_t)all->pipeline * sizeof *all->ring_latency;
+    memcpy(one->ring_latency, all->ring_latency, size);
+    memcpy(one->ring_pace, all->ring_pace, size);
+    one->latency[SL_WORK_EXPERT] = all->latency[SL_WORK_EXPERT];
+    one->pace[SL_WORK_EXPERT] = all->pace[SL_WORK_EXPERT];
+}
+
+static int is_equal(const sl_positions *a, const sl_positions *b) {
+    size_t size = (size_t)a->pipeline * sizeof *a->speed;
+    return memcmp(a->speed, b->speed, size) == 0 && memcmp(a->memory, b->memory, size) == 0 &&
+           memcmp(a->hop_latency, b->hop_latency, size) == 0 && memcmp(a->hop_pace, b->hop_pace, size) == 0 &&
+           memcmp(a->latency, b->latency, sizeof a->latency) == 0 &&
+           memcmp(a->pace, b->pace, sizeof a->pace) == 0;
+}
+
+sl_status sl_replica_kinds_of(sl_position_table *plans, const sl_shape *s, sl_replica_kinds *kinds) {
+    const sl_positions *all;
+    *kinds = (sl_replica_kinds){0};
+    SL_TRY(sl_positions_of(plans, s, &all));
+    SL_TRY(sl_alloc(&kinds->of, (size_t)s->data, sizeof *kinds->of));
+    SL_TRY(sl_alloc(&kinds->kind, (size_t)s->data, sizeof *kinds->kind));
+    for (int replica = 0; replica < s->data; replica++) {
+        sl_positions mine;
+        int kind = 0;
+        SL_TRY(make_positions(plans->devices, s, (replica_range){replica, replica + 1}, &mine));
+        take_rings(all, &mine);
+        while (kind < kinds->count && !is_equal(&kinds->kind[kind].positions, &mine))
+            kind++;
+        if (kind == kinds->count)
+            kinds->kind[kinds->count++].positions = mine;
+        else
+            free_positions(&mine);
+        kinds->kind[kind].replicas++;
+        kinds->of[replica] = kind;
+    }
+    return SL_OK;
+}
+
+void sl_replica_kinds_free(sl_replica_kinds *kinds) {
+    for (int kind = 0; kind < kinds->count; kind++)
+        free_positions(&kinds->kind[kind].positions);
+    SL_FREE(kinds->kind, kinds->of);
+    *kinds = (sl_replica_kinds){0};
 }
 
 void sl_position_table_free(sl_position_table *plans) {

@@ -8,9 +8,15 @@
 
 const char *const sl_neighbors_names[] = {"replicas", "stages", NULL};
 const char *const sl_recompute_names[] = {"none", "attention", "all", NULL};
+const char *const sl_host_use_names[] = {"none", "optimizer", "activations", "both", NULL};
+const char *const sl_split_names[] = {"even", "uneven", NULL};
 
 int sl_shape_devices(const sl_shape *s) {
     return s->division.tensor * s->division.context * s->data * s->pipeline;
+}
+
+long long sl_shape_total(const sl_model_work *model, const sl_shape *s) {
+    return model->sequences / s->division.size;
 }
 
 typedef struct shape_list {
@@ -36,7 +42,40 @@ static sl_status add(shape_list *l, const sl_shape *shape) {
     return SL_OK;
 }
 
-/* ZeRO, recomputation and positions of a shape with sizes. */
+/* Memory limits are there that activations could be moved for. */
+static int is_limited(const sl_devices *d) {
+    for (int i = 0; i < d->count; i++)
+        if (d->device[i].memory > 0)
+            return 1;
+    return 0;
+}
+
+/* Whether a use of host memory is possible and makes sense. */
+static int may_offload(shape_list *l, const sl_shape *s, sl_host_use offload) {
+    const sl_shape_fixed *f = l->fixed;
+    if (f->offload >= 0 && !(f->offload >> offload & 1))
+        return 0;
+    if (offload == SL_HOST_NOTHING)
+        return 1;
+    if (l->devices->host_memory <= 0)
+        snprintf(l->why, sizeof l->why, "the cluster has no device.host_memory_gb for offload");
+    if (l->devices->host_memory <= 0 || (sl_hosts_activations(offload) && !is_limited(l->devices)))
+        return 0;
+    if (sl_hosts_optimizer(offload) && s->zero == 0 && s->data > 1 && f->zero != 0)
+        return 0; /* every replica's host would do the same update */
+    return !sl_hosts_optimizer(offload) || l->model->optimizer_bytes > 0;
+}
+
+static sl_status add_offloads(shape_list *l, sl_shape *s) {
+    for (int offload = SL_HOST_NOTHING; offload < SL_HOST_USES; offload++)
+        if (may_offload(l, s, (sl_host_use)offload)) {
+            s->offload = (sl_host_use)offload;
+            SL_TRY(add(l, s));
+        }
+    return SL_OK;
+}
+
+/* ZeRO, recomputation, offload and positions of a shape with sizes. */
 static sl_status add_kinds(shape_list *l, sl_shape *s) {
     const sl_shape_fixed *f = l->fixed;
     int measured = l->model->kind[l->model->layer[0].kind].kind == SL_LAYER_MEASURED;
@@ -53,9 +92,11 @@ static sl_status add_kinds(shape_list *l, sl_shape *s) {
                         continue; /* every microbatch would wait for weights or gradients of all its stages */
                     if (recompute && (measured || l->model->flash || s->again))
                         continue; /* nothing to gain, or part of `again` */
+                    if (s->uneven && (s->division.expert > 1 || s->zero >= 2))
+                        continue; /* these wait for other replicas in every op */
                     if (s->neighbors && (s->data == 1 || s->pipeline == 1))
                         continue; /* the same positions */
-                    SL_TRY(add(l, s));
+                    SL_TRY(add_offloads(l, s));
                 }
     return SL_OK;
 }
@@ -78,25 +119,41 @@ static sl_status add_placements(shape_list *l, sl_shape *s) {
     return SL_OK;
 }
 
-/* Sizes of a microbatch that divide a replica's sequences. */
-static sl_status add_sizes(shape_list *l, sl_shape *s) {
+static int differ_in_speed(const sl_devices *d) {
+    for (int i = 1; i < d->count; i++)
+        if (d->device[i].speed < d->device[0].speed || d->device[i].speed > d->device[0].speed)
+            return 1;
+    return 0;
+}
+
+/* Sizes of a microbatch that divide a replica's sequences; uneven: those of all replicas. */
+static sl_status add_sizes_split(shape_list *l, sl_shape *s) {
     const sl_shape_fixed *f = l->fixed;
-    if (l->model->sequences % s->data)
+    if (!s->uneven && l->model->sequences % s->data)
         return SL_OK;
-    long long mine = l->model->sequences / s->data;
+    long long mine = l->model->sequences / s->data, divided = s->uneven ? l->model->sequences : mine;
     for (int size = 1, most = f->size > MAX_SIZE ? f->size : MAX_SIZE; size <= mine && size <= most; size++) {
-        if (mine % size || !is_wanted(f->size, size) || mine / size > SL_MAX_MICROBATCHES ||
-            (f->size <= 0 && (size & (size - 1)) && size != mine))
+        long long each = (divided / size + (s->uneven ? s->data - 1 : 0)) / (s->uneven ? s->data : 1);
+        if (divided % size || !is_wanted(f->size, size) || each > SL_MAX_MICROBATCHES ||
+            (f->size <= 0 && (size & (size - 1)) && (size != mine || s->uneven)))
             continue;
         s->division.size = size;
         s->division.recompute = SL_KEEP_ALL; /* not as the size before has left it */
-        s->microbatches = (int)(mine / size);
+        s->microbatches = (int)each;
         sl_status status = sl_division_check(l->model, &s->division);
         if (status == SL_EINVAL)
             snprintf(l->why, sizeof l->why, "%s", sl_error_text());
         else
             SL_TRY(status == SL_OK ? add_placements(l, s) : status);
     }
+    return SL_OK;
+}
+
+static sl_status add_sizes(shape_list *l, sl_shape *s) {
+    for (s->uneven = 0; s->uneven < 2; s->uneven++)
+        if (is_chosen(l->fixed->uneven, s->uneven) &&
+            (!s->uneven || (s->data > 1 && differ_in_speed(l->devices))))
+            SL_TRY(add_sizes_split(l, s));
     return SL_OK;
 }
 

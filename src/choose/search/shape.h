@@ -18,6 +18,23 @@
  * the stages of a replica. */
 typedef enum sl_neighbors { SL_NEIGHBOR_REPLICAS, SL_NEIGHBOR_STAGES, SL_NEIGHBORS } sl_neighbors;
 
+/* What is in host memory: the optimizer's state, which the host's processor then updates; activations, which
+ * the plan moves where memory binds (plan/lower/offload.h); or both. */
+typedef enum sl_host_use {
+    SL_HOST_NOTHING,
+    SL_HOST_OPTIMIZER,
+    SL_HOST_ACTIVATIONS,
+    SL_HOST_BOTH,
+    SL_HOST_USES
+} sl_host_use;
+
+static inline int sl_hosts_optimizer(sl_host_use offload) {
+    return offload == SL_HOST_OPTIMIZER || offload == SL_HOST_BOTH;
+}
+static inline int sl_hosts_activations(sl_host_use offload) {
+    return offload == SL_HOST_ACTIVATIONS || offload == SL_HOST_BOTH;
+}
+
 typedef struct sl_shape {
     sl_division division;       /* recompute: attention or none; whole layers as `again` says */
     int data, pipeline, chunks; /* replicas; pipeline ranks; stages of each */
@@ -26,15 +43,21 @@ typedef struct sl_shape {
     int zero;         /* 0; 1: optimizer state divided over replicas; 2: gradients, too; 3: weights, too */
     int again;        /* stages may recompute their layers: the search for a cut chooses */
     sl_neighbors neighbors;
+    sl_host_use offload;
+    int uneven; /* replicas have numbers of microbatches by their speed; `microbatches` is the average,
+                   rounded up */
 } sl_shape;
 
 /* Values that a shape must have; 0 or -1: any. */
 typedef struct sl_shape_fixed {
     int tensor, context, expert, data, pipeline, chunks, size;
     int placement, zero, again, neighbors, recompute; /* -1: any */
+    int uneven;                                       /* 0: equal numbers of microbatches; 1; -1: any */
+    int offload; /* sl_host_use values that are allowed, 1 << value; -1: any */
 } sl_shape_fixed;
 
-extern const char *const sl_neighbors_names[], *const sl_recompute_names[];
+extern const char *const sl_neighbors_names[], *const sl_recompute_names[], *const sl_host_use_names[],
+                                                                                *const sl_split_names[];
 
 /** Any values. */
 sl_shape_fixed sl_shape_free(void);
@@ -44,6 +67,9 @@ sl_status sl_shape_fix(sl_shape_fixed *fixed, const char *name, const char *valu
 
 /** Devices of a shape. */
 int sl_shape_devices(const sl_shape *shape);
+
+/** Microbatches of all replicas together. */
+long long sl_shape_total(const sl_model_work *model, const sl_shape *shape);
 
 /** All possible shapes that use all devices, in a fixed order: *shape[*count], free with sl_free. SL_ENONE:
  * there is none, with the reason; SL_ENOMEM. */
@@ -55,13 +81,15 @@ typedef struct sl_shape_parts {
     double computed;             /* useful arithmetic of a rank on average */
     double sent[SL_WORK_GROUPS]; /* in groups, on average */
     double weights;              /* ZeRO 3 and 2: what ops wait for weights and gradients */
-    double update;               /* the optimizer, after the schedule, on the slowest rank */
+    double update;               /* the optimizer, after the schedule, on the slowest rank; with the moves to
+                                    host memory and back if its state is there */
     double summed;               /* sums over replicas, per rank on average */
 } sl_shape_parts;
 
 struct sl_positions;
 
-/** The problem of one replica of a shape; the slowest replica counts for each rank and link. Cut evenly; a
+/** The problem of one replica of a shape at the given positions: those of the slowest for each rank and link,
+ * or of a kind of replicas. Cut evenly; a
  * limit if devices have one. `microbatches`: instead of the shape's. SL_EINVAL: beyond a planner's limits;
  * SL_ENOMEM. Free with sl_problem_free, also on error. */
 sl_status sl_shape_problem(const sl_model_work *model, const sl_devices *devices,

@@ -15,6 +15,7 @@ typedef struct bound_sums {
     double *work, *forward, *back; /* [layers + 1] of the layers before, ns: F, I and W; F; I */
     double *gather, *reduce;       /* ns */
     double *weights, *needed;      /* bytes; of one microbatch */
+    double *hosted;                /* bytes in host memory */
     double *stays;                 /* bytes times ns that these stay at least */
 } bound_sums;
 
@@ -26,9 +27,9 @@ static sl_status add_up(const sl_problem *p, bound_sums *b) {
     const sl_layers *l = p->layers;
     size_t n = (size_t)l->count + 1;
     double *all;
-    SL_TRY(sl_alloc(&all, 8 * n, sizeof *all));
-    *b = (bound_sums){all,         all + n,     all + 2 * n, all + 3 * n,
-                      all + 4 * n, all + 5 * n, all + 6 * n, all + 7 * n};
+    SL_TRY(sl_alloc(&all, 9 * n, sizeof *all));
+    *b = (bound_sums){all,         all + n,     all + 2 * n, all + 3 * n, all + 4 * n,
+                      all + 5 * n, all + 6 * n, all + 7 * n, all + 8 * n};
     for (size_t i = 0; i + 1 < n; i++) {
         double split = (double)(l->time[SL_I][i] + l->time[SL_W][i]), full = (double)l->time[SL_B][i];
         b->work[i + 1] = b->work[i] + (double)l->time[SL_F][i] + fmin(split, full);
@@ -38,6 +39,7 @@ static sl_status add_up(const sl_problem *p, bound_sums *b) {
         b->reduce[i + 1] = b->reduce[i] + (double)l->reduce[i];
         b->weights[i + 1] = b->weights[i] + l->weights[i];
         b->needed[i + 1] = b->needed[i] + least_kept(l, i);
+        b->hosted[i + 1] = b->hosted[i] + (l->hosted ? l->hosted[i] : 0);
     }
     double fastest = 0, way = b->forward[n - 1] + b->back[n - 1];
     for (int rank = 0; rank < p->ranks; rank++)
@@ -51,8 +53,9 @@ static sl_status add_up(const sl_problem *p, bound_sums *b) {
 static double rank_ns(const sl_problem *p, const bound_sums *b, int rank, int first, int end, double fastest,
                       double hops) {
     const sl_layers *l = p->layers;
-    double needed = b->weights[end] - b->weights[first] + b->needed[end] - b->needed[first];
-    if (l->memory && needed > l->memory[rank] * (1 + 1e-9))
+    double needed = b->weights[end] - b->weights[first] + b->needed[end] - b->needed[first],
+           hosted = b->hosted[end] - b->hosted[first];
+    if ((l->memory && needed > l->memory[rank] * (1 + 1e-9)) || hosted > l->host_memory * (1 + 1e-9))
         return INFINITY;
     double head = fmax(b->forward[first] / fastest + hops, b->gather[end] - b->gather[first]),
            tail = b->back[first] / fastest + hops, each = p->microbatches / l->speed[rank],
@@ -61,7 +64,8 @@ static double rank_ns(const sl_problem *p, const bound_sums *b, int rank, int fi
     double time = head + fmax(each * to_last_i + tail, each * all + b->reduce[end] - b->reduce[first]);
     if (!l->memory)
         return time;
-    double room = l->memory[rank] - (b->weights[end] - b->weights[first]);
+    double room = l->memory[rank] - (b->weights[end] - b->weights[first]) +
+                  (p->host_limit ? l->host_memory - hosted : 0);
     return fmax(time, p->microbatches * (b->stays[end] - b->stays[first]) / room);
 }
 
@@ -108,14 +112,15 @@ sl_status sl_shape_bound_of(const sl_problem *p, const sl_shape_parts *parts, sl
         fastest = fmax(fastest, l->speed[rank]);
         room += l->memory ? l->memory[rank] : INFINITY;
     }
+    double on_host = p->host_limit ? p->ranks * l->host_memory - b.hosted[n] : 0;
     sl_status status = SL_OK;
     double shared = p->microbatches * b.work[n] / speeds, way = (b.forward[n] + b.back[n]) / fastest;
     if (p->placement == SL_LINEAR)
         status = best_cut(p, &b, fastest, &best);
-    else if (b.weights[n] > room)
+    else if (b.weights[n] > room || b.hosted[n] > p->ranks * l->host_memory * (1 + 1e-9))
         best = INFINITY;
     if (room < INFINITY && room > b.weights[n])
-        best = fmax(best, p->microbatches * b.stays[n] / (room - b.weights[n]));
+        best = fmax(best, p->microbatches * b.stays[n] / (room + on_host - b.weights[n]));
     best = fmax(best, fmax(shared, way)) + parts->update * 1e9;
     best *= 1 - 1e-9;
     if (scaled) /* ops are rounded to the ns */

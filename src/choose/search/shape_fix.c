@@ -25,12 +25,20 @@ static const fixed_name names[] = {
     {"size", offsetof(sl_shape_fixed, size), NULL},
     {"placement", offsetof(sl_shape_fixed, placement), placements},
     {"zero", offsetof(sl_shape_fixed, zero), zeros},
+    {"offload", offsetof(sl_shape_fixed, offload), sl_host_use_names},
+    {"split", offsetof(sl_shape_fixed, uneven), sl_split_names},
     {"recompute", offsetof(sl_shape_fixed, recompute), sl_recompute_names},
     {"neighbors", offsetof(sl_shape_fixed, neighbors), sl_neighbors_names},
 };
 
 sl_shape_fixed sl_shape_free(void) {
-    return (sl_shape_fixed){.placement = -1, .zero = -1, .again = -1, .neighbors = -1, .recompute = -1};
+    return (sl_shape_fixed){.placement = -1,
+                            .zero = -1,
+                            .again = -1,
+                            .neighbors = -1,
+                            .recompute = -1,
+                            .offload = -1,
+                            .uneven = -1};
 }
 
 static sl_status wrong_value(const fixed_name *name, const char *value) {
@@ -66,9 +74,11 @@ sl_status sl_shape_fix(sl_shape_fixed *fixed, const char *name, const char *valu
     if (at == count)
         return sl_error(SL_EINVAL,
                         "takes tensor, context, expert, data, pipeline, chunks, size, placement, zero, "
-                        "recompute or neighbors, and its value, got '%s'",
+                        "offload, split, recompute or neighbors, and its value, got '%s'",
                         name);
     SL_TRY(fix_one(&names[at], value, fixed));
+    if (names[at].at == offsetof(sl_shape_fixed, offload))
+        fixed->offload = 1 << fixed->offload;
     if (names[at].at != offsetof(sl_shape_fixed, recompute))
         return SL_OK;
     fixed->again = fixed->recompute == SL_RECOMPUTE_ALL; /* whole layers: where a stage needs it */

@@ -8,11 +8,13 @@
 
 /* What the parameters of a layer take on a device, and what is sent of them. */
 typedef struct layer_weights {
-    double memory;  /* bytes all the time */
-    double reduce;  /* ns of its gradients' sum, once in an iteration */
-    double gather;  /* ns of its weights' gather, once */
-    double each[3]; /* ns in F, I, W of every microbatch: ZeRO 2 and 3 */
-    double update;  /* bytes that the optimizer reads and writes */
+    double memory;    /* bytes all the time */
+    double hosted;    /* bytes in host memory all the time */
+    double reduce;    /* ns of its gradients' sum, once in an iteration */
+    double gather;    /* ns of its weights' gather, once */
+    double each[3];   /* ns in F, I, W of every microbatch: ZeRO 2 and 3 */
+    double update;    /* bytes that the optimizer reads and writes */
+    double out, back; /* bytes that go to host memory before it, and come back */
 } layer_weights;
 
 /* A ring over `ranks`: one pass of V bytes (reduce-scatter or gather; an allreduce is two). */
@@ -21,17 +23,20 @@ static double pass_ns(double bytes, int ranks, double latency, double pace) {
 }
 
 /* Of one kind of parameters, replicated over `ranks` of a rank's devices. */
-static void add_weights(const sl_model_work *m, int zero, double parameters, int ranks, double latency,
-                        double pace, layer_weights *w) {
+static void add_weights(const sl_model_work *m, const sl_shape *s, double parameters, int ranks,
+                        double latency, double pace, layer_weights *w) {
+    int zero = s->zero, on_host = sl_hosts_optimizer(s->offload);
     if (parameters <= 0)
         return;
     double gradients = pass_ns(parameters * m->gradient_bytes, ranks, latency, pace),
            weights = pass_ns(parameters * m->weight_bytes, ranks, latency, pace), share = 1.0 / ranks;
     w->memory += parameters *
-                 (m->weight_bytes * (zero >= 3 ? share : 1) + m->gradient_bytes * (zero >= 2 ? share : 1) +
-                  m->optimizer_bytes * (zero >= 1 ? share : 1));
-    w->update +=
-        parameters * (zero >= 1 ? share : 1) * (2 * m->optimizer_bytes + m->gradient_bytes + m->weight_bytes);
+                 (m->weight_bytes * (zero >= 3 ? share : 1) + m->gradient_bytes * (zero >= 2 ? share : 1));
+    double mine = parameters * (zero >= 1 ? share : 1);
+    *(on_host ? &w->hosted : &w->memory) += mine * m->optimizer_bytes;
+    w->update += mine * (2 * m->optimizer_bytes + m->gradient_bytes + m->weight_bytes);
+    w->out += on_host ? mine * m->gradient_bytes : 0;
+    w->back += on_host ? mine * m->weight_bytes : 0;
     if (ranks <= 1)
         return;
     if (zero >= 2)
@@ -58,8 +63,8 @@ static layer_weights weights_of(const sl_model_work *m, const sl_positions *posi
         pace = fmax(pace, positions->pace[SL_WORK_CONTEXT]);
     }
     int ranks = s->data * s->division.context;
-    add_weights(m, s->zero, work->parameters, ranks, latency, pace, &w);
-    add_weights(m, s->zero, work->expert_parameters, ranks / s->division.expert, latency, pace, &w);
+    add_weights(m, s, work->parameters, ranks, latency, pace, &w);
+    add_weights(m, s, work->expert_parameters, ranks / s->division.expert, latency, pace, &w);
     return w;
 }
 
@@ -112,12 +117,25 @@ static void fill_layer(const layer_cost *c, int layer, sl_layers *l) {
     l->early[layer] = w->gradients;
     l->input[layer] = fmin(w->input, w->kept);
     l->weights[layer] = c->weights.memory;
+    if (l->hosted)
+        l->hosted[layer] = c->weights.hosted;
     l->reduce[layer] = to_ns(c->weights.reduce);
     l->gather[layer] = to_ns(c->weights.gather);
 }
 
+/* An optimizer on the host takes its layers one after the other: while it updates one, the gradients of the
+ * next go there and the weights of the one before come back, each on a link of its own. So the slowest of the
+ * three counts for all layers, and the other two once (*ends: the most of any layer). Returns s. */
+static double hosted_update(const layer_weights *w, const sl_devices *d, double *ends) {
+    double out = w->out * d->host_pace / S, back = w->back * d->host_pace / S,
+           computed = w->update / d->host_bytes_per_s, slowest = fmax(computed, fmax(out, back));
+    *ends = fmax(*ends, out + back + computed - slowest);
+    return slowest;
+}
+
 /* The layer's part of what a rank does on average, in an iteration. */
-static void add_parts(const layer_cost *c, const sl_devices *d, const sl_problem *p, sl_shape_parts *parts) {
+static void add_parts(const layer_cost *c, const sl_devices *d, const sl_problem *p, double *ends,
+                      sl_shape_parts *parts) {
     double each = (double)p->microbatches / p->ranks;
     for (int op = SL_F; op <= SL_W; op++) {
         parts->computed += c->seconds.computed[op] * each;
@@ -126,7 +144,10 @@ static void add_parts(const layer_cost *c, const sl_devices *d, const sl_problem
             parts->sent[group] += c->seconds.sent[group][op] * each;
     }
     parts->summed += (c->weights.reduce + c->weights.gather) / S / p->ranks;
-    parts->update += d->bytes_per_s > 0 ? c->weights.update / d->bytes_per_s / p->ranks : 0;
+    if (p->layers->hosted)
+        parts->update += hosted_update(&c->weights, d, ends) / p->ranks;
+    else if (d->bytes_per_s > 0)
+        parts->update += c->weights.update / d->bytes_per_s / p->ranks;
 }
 
 /* Messages between neighboring stages: the largest output of a layer that is not the last. */
@@ -156,8 +177,21 @@ static void fill_links(const sl_model_work *m, const sl_positions *positions, co
     }
 }
 
-static sl_status fill_memory(const sl_positions *positions, sl_problem *p) {
-    int limited = 0;
+static sl_status fill_host(const sl_devices *d, const sl_shape *s, sl_problem *p) {
+    sl_layers *l = p->layers;
+    if (s->offload == SL_HOST_NOTHING)
+        return SL_OK;
+    l->host_memory = d->host_memory;
+    l->host_pace = d->host_pace;
+    if (sl_hosts_optimizer(s->offload))
+        SL_TRY(sl_alloc(&l->hosted, (size_t)l->count, sizeof *l->hosted));
+    return sl_hosts_activations(s->offload)
+               ? sl_alloc(&p->host_limit, (size_t)p->ranks, sizeof *p->host_limit)
+               : SL_OK;
+}
+
+static sl_status fill_memory(const sl_positions *positions, const sl_shape *s, sl_problem *p) {
+    int limited = s->offload != SL_HOST_NOTHING;
     for (int rank = 0; rank < p->ranks; rank++)
         limited |= positions->memory[rank] > 0;
     SL_TRY(sl_alloc(&p->fixed, (size_t)p->ranks, sizeof *p->fixed));
@@ -173,12 +207,12 @@ static sl_status fill_memory(const sl_positions *positions, sl_problem *p) {
 static void fill_layers(const sl_model_work *m, const sl_devices *d, const sl_positions *positions,
                         const sl_shape *s, sl_problem *p, sl_shape_parts *parts) {
     layer_cost cost = {0};
-    double slowest = INFINITY, sum = 0;
+    double slowest = INFINITY, sum = 0, ends = 0;
     for (int layer = 0; layer < m->layers; layer++) {
         if (layer == 0 || m->layer[layer].kind != m->layer[layer - 1].kind)
             cost = cost_of(m, d, positions, s, layer);
         fill_layer(&cost, layer, p->layers);
-        add_parts(&cost, d, p, parts);
+        add_parts(&cost, d, p, &ends, parts);
     }
     for (int rank = 0; rank < p->ranks; rank++) {
         p->layers->speed[rank] = positions->speed[rank];
@@ -186,7 +220,7 @@ static void fill_layers(const sl_model_work *m, const sl_devices *d, const sl_po
         sum += positions->speed[rank];
     }
     parts->computed *= p->ranks / sum;
-    parts->update /= slowest;
+    parts->update = p->layers->hosted ? parts->update + ends : parts->update / slowest;
 }
 
 static sl_status check_size(const sl_shape *s, int microbatches, const sl_problem *p) {
@@ -208,7 +242,8 @@ sl_status sl_shape_problem(const sl_model_work *m, const sl_devices *d, const sl
     p->placement = s->placement;
     SL_TRY(sl_layers_make(m->layers, p->ranks, stages, &p->layers));
     SL_TRY(sl_layers_add_collectives(p->layers));
-    SL_TRY(fill_memory(positions, p));
+    SL_TRY(fill_memory(positions, s, p));
+    SL_TRY(fill_host(d, s, p));
     p->layers->recompute = s->again;
     fill_layers(m, d, positions, s, p, parts);
     fill_links(m, positions, s, p);

@@ -1,10 +1,7 @@
 #include "choose/search/shape_search.h"
 #include "base/memory.h"
-#include "choose/search/positions.h"
-#include "plan/family/family.h"
+#include "choose/search/shape_split.h"
 #include "plan/pipeline/layers.h"
-#include "plan/search/layer_cut.h"
-#include "plan/search/replan.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -34,8 +31,7 @@ typedef struct candidate {
 } candidate;
 
 typedef struct shape_search {
-    const sl_model_work *model;
-    const sl_devices *devices;
+    sl_shape_planning planning;
     const sl_choose_options *options;
     sl_position_table positions;
     candidate *candidate; /* by guess */
@@ -60,20 +56,6 @@ static int is_over(const shape_search *s, double share) {
     return sl_limit_is_over(&limit);
 }
 
-static sl_status problem_of(shape_search *s, const sl_shape *shape, int microbatches, sl_problem *p,
-                            sl_shape_parts *parts) {
-    const sl_positions *positions;
-    *p = (sl_problem){0};
-    SL_TRY(sl_positions_of(&s->positions, shape, &positions));
-    return sl_shape_problem(s->model, s->devices, positions, shape, microbatches, p, parts);
-}
-
-/* What an iteration takes besides its makespan, which begins with the first F: the gather before it, and the
- * update at the end. */
-static double besides_ns(const sl_problem *p, const sl_shape_parts *parts) {
-    return (double)p->gather[0] + parts->update * 1e9;
-}
-
 /* ---- bounds ---- */
 
 static int by_guess(const void *a, const void *b) {
@@ -92,7 +74,7 @@ static double guess(const sl_problem *p, const sl_shape *shape, const sl_shape_b
         weights += l->weights[layer];
     }
     for (int rank = 0; rank < p->ranks && l->memory; rank++)
-        room += l->memory[rank];
+        room += l->memory[rank] + (p->host_limit ? l->host_memory : 0);
     double rank_work = work / p->ranks, fill = (p->ranks - 1) * rank_work / shape->chunks,
            needed = fmin(p->microbatches, p->ranks), has = l->memory ? (room - weights) / kept : INFINITY,
            again = shape->again ? 1.3 : 1;
@@ -110,11 +92,16 @@ static sl_status bound_all(shape_search *s) {
             s->candidates = i;
             break;
         }
-        sl_status status = problem_of(s, &c->shape, c->shape.microbatches, &p, &parts);
-        SL_THEN(status, sl_shape_bound_of(&p, &parts, &c->bound));
-        if (status == SL_OK)
-            c->guess = guess(&p, &c->shape, &c->bound);
-        sl_problem_free(&p);
+        sl_status status;
+        if (c->shape.uneven)
+            status = sl_split_bound(&s->planning, &c->shape, &c->bound, &c->guess);
+        else {
+            status = sl_shape_problem_of(&s->planning, &c->shape, c->shape.microbatches, &p, &parts);
+            SL_THEN(status, sl_shape_bound_of(&p, &parts, &c->bound));
+            if (status == SL_OK)
+                c->guess = guess(&p, &c->shape, &c->bound);
+            sl_problem_free(&p);
+        }
         if (status != SL_OK && status != SL_EINVAL)
             return status;
         c->estimate = INFINITY;
@@ -127,57 +114,7 @@ static sl_status bound_all(shape_search *s) {
     return kept ? SL_OK : sl_error(SL_ENONE, "no shape of the model fits into the memory of the devices");
 }
 
-/* The best of the allowed families for the cut at hand. */
-static sl_status plan_allowed(const shape_search *s, const sl_problem *p, sl_plan *plan) {
-    sl_status status = SL_OK;
-    for (const char *const *name = s->options->schedules; *name; name++) {
-        const sl_family *family = sl_family_find(*name);
-        sl_plan other;
-        if (!family || !sl_family_fits(family, p))
-            continue;
-        status = sl_plan_make(p, *name, &other);
-        if (status == SL_OK && (!plan->schedule[0] || other.value < plan->value)) {
-            sl_plan_free(plan);
-            *plan = other;
-        } else
-            sl_plan_free(&other);
-        if (status != SL_OK && status != SL_ENONE)
-            return status;
-    }
-    return plan->schedule[0] ? SL_OK : sl_error(SL_ENONE, "none of the schedules is possible");
-}
-
-/* The most balanced cut and the best family. */
-static sl_status plan_quickly(const shape_search *s, sl_problem *p, sl_plan *plan) {
-    SL_TRY(sl_cut_balance(p));
-    if (s->options->schedules)
-        return plan_allowed(s, p, plan);
-    return sl_replan(p, &(sl_replan_options){.schedule = "auto"}, plan);
-}
-
 /* ---- estimates ---- */
-
-static double largest_memory(const sl_problem *p, const sl_plan *plan) {
-    double most = 0;
-    for (int rank = 0; rank < p->ranks; rank++)
-        most = fmax(most, plan->peak_memory[rank]);
-    return most;
-}
-
-/* Work of the busiest rank for a microbatch. */
-static double busiest(const sl_problem *p) {
-    double most = 0;
-    for (int rank = 0; rank < p->ranks; rank++) {
-        double work = 0;
-        for (int stage = 0; stage < p->stages; stage++)
-            if (sl_problem_rank(p, stage) == rank)
-                work +=
-                    (double)(p->time[SL_F][stage] +
-                             sl_sooner(p->time[SL_B][stage], p->time[SL_I][stage] + p->time[SL_W][stage]));
-        most = fmax(most, work);
-    }
-    return most;
-}
 
 static int few_microbatches(const sl_shape *shape) {
     int few = ROUNDS * shape->pipeline;
@@ -190,12 +127,12 @@ static sl_status estimate(shape_search *s, candidate *c) {
     sl_shape_parts parts;
     sl_plan plan = {0};
     int few = few_microbatches(&c->shape);
-    sl_status status = problem_of(s, &c->shape, few, &p, &parts);
-    SL_THEN(status, plan_quickly(s, &p, &plan));
+    sl_status status = sl_shape_problem_of(&s->planning, &c->shape, few, &p, &parts);
+    SL_THEN(status, sl_shape_plan_quickly(&s->planning, &p, &plan));
     if (status == SL_OK) {
-        c->estimate =
-            (double)plan.value + (c->shape.microbatches - few) * busiest(&p) + besides_ns(&p, &parts);
-        c->memory = largest_memory(&p, &plan);
+        c->estimate = (double)plan.value + (c->shape.microbatches - few) * sl_shape_busiest(&p) +
+                      sl_shape_besides(&p, &parts);
+        c->memory = sl_shape_memory(&p, &plan);
     }
     sl_plan_free(&plan);
     sl_problem_free(&p);
@@ -204,34 +141,11 @@ static sl_status estimate(shape_search *s, candidate *c) {
 
 /* ---- plans ---- */
 
-static void free_choice(sl_choice *c) {
-    sl_plan_free(&c->plan);
-    sl_problem_free(&c->problem);
-}
-
-/* The complete plan of a shape, with a search of `seconds`. */
-static sl_status plan_shape(shape_search *s, const candidate *c, double seconds, int threads,
-                            sl_choice *made) {
-    const sl_plan_options options = {.schedule = "auto",
-                                     .time_limit = seconds,
-                                     .seed = s->options->seed,
-                                     .threads = threads,
-                                     .stop = s->options->stop};
-    *made = (sl_choice){.shape = c->shape};
-    SL_TRY(problem_of(s, &c->shape, c->shape.microbatches, &made->problem, &made->parts));
-    SL_TRY(seconds > 0 && !s->options->schedules ? sl_plan_problem(&made->problem, &options, &made->plan)
-                                                 : plan_quickly(s, &made->problem, &made->plan));
-    made->time = made->plan.value + (sl_time)besides_ns(&made->problem, &made->parts);
-    made->bound = sl_later(c->bound.time, made->plan.bound + (sl_time)(made->parts.update * 1e9));
-    made->memory = largest_memory(&made->problem, &made->plan);
-    made->tokens_per_s = (double)s->model->sequences * s->model->context / ((double)made->time / 1e9);
-    return SL_OK;
-}
-
 static int is_same_shape(const sl_shape *a, const sl_shape *b) {
     return memcmp(&a->division, &b->division, sizeof a->division) == 0 && a->data == b->data &&
            a->pipeline == b->pipeline && a->chunks == b->chunks && a->placement == b->placement &&
-           a->zero == b->zero && a->again == b->again && a->neighbors == b->neighbors;
+           a->zero == b->zero && a->again == b->again && a->neighbors == b->neighbors &&
+           a->offload == b->offload && a->uneven == b->uneven;
 }
 
 /* Takes ownership: onto the front, unless another choice is at least as short and small. */
@@ -248,15 +162,15 @@ static sl_status add_choice(shape_search *s, sl_choice *made) {
         if (same && other->time <= made->time)
             dominated = 1;
         if (!dominated && (same || (made->time <= other->time && made->memory <= other->memory)))
-            free_choice(other);
+            sl_choice_free(other);
         else
             f->choice[kept++] = *other;
     }
     f->count = kept;
     if (f->count == FRONT && made->time < f->choice[FRONT - 1].time)
-        free_choice(&f->choice[--f->count]);
+        sl_choice_free(&f->choice[--f->count]);
     if (dominated || f->count == FRONT) {
-        free_choice(made);
+        sl_choice_free(made);
         return SL_OK;
     }
     int at = f->count;
@@ -273,10 +187,16 @@ static sl_status add_choice(shape_search *s, sl_choice *made) {
 static sl_status plan_candidate(shape_search *s, candidate *c, double seconds, int threads) {
     sl_choice made;
     c->planned = 1;
-    sl_status status = plan_shape(s, c, seconds, threads, &made);
+    sl_status status = c->shape.uneven
+                           ? sl_split_plan(&s->planning, &c->shape, c->bound.time, seconds, threads, &made)
+                           : sl_shape_plan(&s->planning, &c->shape, c->bound.time, seconds, threads, &made);
     if (status != SL_OK) {
-        free_choice(&made);
+        sl_choice_free(&made);
         return status == SL_ENONE ? SL_OK : status;
+    }
+    if (c->shape.uneven) {
+        c->estimate = (double)made.time;
+        c->memory = made.memory;
     }
     pthread_mutex_lock(&s->lock);
     status = add_choice(s, &made);
@@ -309,6 +229,10 @@ static void *estimate_some(void *object) {
             break;
         if (dominated)
             continue;
+        if (c->shape.uneven) { /* only to be shorter; no estimate is as good as its plan */
+            status = (double)c->bound.time < best ? plan_candidate(s, c, 0, 1) : SL_OK;
+            continue;
+        }
         status = estimate(s, c);
         if (status == SL_OK && c->estimate < BETTER * best)
             status = plan_candidate(s, c, 0, 1);
@@ -442,7 +366,7 @@ static void shorten(sl_choices *f, int most) {
                 least = i;
             }
         }
-        free_choice(&f->choice[least]);
+        sl_choice_free(&f->choice[least]);
         memmove(&f->choice[least], &f->choice[least + 1], (size_t)(f->count - 1 - least) * sizeof *f->choice);
         f->count--;
     }
@@ -452,7 +376,7 @@ static sl_status search(shape_search *s) {
     sl_shape *shape;
     size_t count;
     SL_TRY(sl_alloc(&s->found->choice, FRONT, sizeof *s->found->choice));
-    SL_TRY(sl_shapes_list(s->model, s->devices, &s->options->fixed, &shape, &count));
+    SL_TRY(sl_shapes_list(s->planning.model, s->planning.devices, &s->options->fixed, &shape, &count));
     s->found->shapes = (long long)count;
     sl_status status = sl_alloc(&s->candidate, count, sizeof *s->candidate);
     for (size_t i = 0; i < count && status == SL_OK; i++)
@@ -470,8 +394,7 @@ static sl_status search(shape_search *s) {
 
 sl_status sl_choose(const sl_model_work *model, const sl_devices *devices, const sl_choose_options *options,
                     sl_choices *choices) {
-    shape_search s = {.model = model,
-                      .devices = devices,
+    shape_search s = {.planning = {.model = model, .devices = devices, .options = options},
                       .options = options,
                       .positions = {.devices = devices},
                       .begin = sl_now(),
@@ -479,6 +402,7 @@ sl_status sl_choose(const sl_model_work *model, const sl_devices *devices, const
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .best = INFINITY};
     *choices = (sl_choices){0};
+    s.planning.positions = &s.positions;
     sl_status status = search(&s);
     choices->seconds = sl_to_ms(sl_now() - s.begin) / 1e3;
     sl_position_table_free(&s.positions);
@@ -489,7 +413,7 @@ sl_status sl_choose(const sl_model_work *model, const sl_devices *devices, const
 
 void sl_choices_free(sl_choices *choices) {
     for (int i = 0; i < choices->count; i++)
-        free_choice(&choices->choice[i]);
+        sl_choice_free(&choices->choice[i]);
     sl_free(choices->choice);
     *choices = (sl_choices){0};
 }

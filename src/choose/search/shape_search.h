@@ -8,29 +8,7 @@
  * Estimates only order the work: every time in the result is that of a complete plan by the timing model. */
 #pragma once
 
-#include "choose/search/shape.h"
-#include "plan/search/plan.h"
-
-typedef struct sl_choose_options {
-    sl_shape_fixed fixed;
-    const char *const *schedules; /* the only families that may be planned, ended by NULL; NULL: any order */
-    double time_limit;            /* s */
-    int most;                     /* choices in the result */
-    int threads;                  /* 0: one per processor, at most 8 */
-    uint64_t seed;
-    const atomic_int *stop; /* nonzero: the search ends with the best so far; or NULL */
-} sl_choose_options;
-
-typedef struct sl_choice {
-    sl_shape shape;
-    sl_problem problem; /* with its cut */
-    sl_plan plan;
-    sl_shape_parts parts;
-    sl_time time;  /* of an iteration: the plan and the update of weights */
-    sl_time bound; /* of this shape */
-    double memory; /* bytes of the rank that needs most */
-    double tokens_per_s;
-} sl_choice;
+#include "choose/search/shape_plan.h"
 
 typedef struct sl_choices {
     sl_choice *choice; /* [count] by time; each needs less memory than those before */

@@ -42,7 +42,8 @@ static const struct shape_key {
                   {"microbatch_size", offsetof(sl_export_shape, microbatch_size), 0, 1, 1000000},
                   {"sequence", offsetof(sl_export_shape, sequence), 0, 1, 1000000000},
                   {"global_batch", offsetof(sl_export_shape, global_batch), 1, 1, 1000000000000},
-                  {"recompute", offsetof(sl_export_shape, recompute), 0, 0, 1}};
+                  {"recompute", offsetof(sl_export_shape, recompute), 0, 0, 1},
+                  {"offload", offsetof(sl_export_shape, offload), 0, 0, 1}};
 
 enum { SHAPE_KEYS = sizeof shape_keys / sizeof shape_keys[0] };
 
@@ -59,10 +60,11 @@ static sl_status take_shape(const char **text, sl_export_shape *shape) {
     const struct shape_key *key = equals && equals < end ? find_shape_key(at, (size_t)(equals - at)) : NULL;
     char *after = NULL;
     if (!key)
-        return sl_error(SL_EINVAL,
-                        "the shape has '%.*s'; it must be KEY=N, with commas between, and KEY tensor, data, "
-                        "context, expert, zero, microbatch_size, sequence, global_batch or recompute",
-                        (int)(end - at < 40 ? end - at : 40), at);
+        return sl_error(
+            SL_EINVAL,
+            "the shape has '%.*s'; it must be KEY=N, with commas between, and KEY tensor, data, "
+            "context, expert, zero, microbatch_size, sequence, global_batch, recompute or offload",
+            (int)(end - at < 40 ? end - at : 40), at);
     long long value = equals[1] >= '0' && equals[1] <= '9' ? strtoll(equals + 1, &after, 10) : -1;
     if (after != end || value < key->least || value > key->most)
         return sl_error(SL_EINVAL, "%s of the shape must be a whole number from %lld to %lld", key->name,
@@ -99,6 +101,9 @@ int sl_export_recompute(const sl_problem *p, const sl_export_shape *shape) {
 sl_status sl_export_check(const char *framework, const sl_problem *p, const sl_export_shape *shape) {
     if (p->parts > 1)
         return sl_error(SL_ENONE, "%s has no ops in parts, and the plan has %d", framework, p->parts);
+    if (shape->offload && shape->zero == 0 && shape->data > 1)
+        return sl_error(SL_ENONE, "%s has the optimizer in host memory only with ZeRO 1, or one replica",
+                        framework);
     if (shape->global_batch && shape->global_batch != sl_export_batch(p, shape))
         return sl_error(SL_EINVAL,
                         "a global batch of %lld sequences is not %d microbatches of %d on %d replicas",
@@ -149,6 +154,11 @@ void sl_export_comment(const char *before, const char *after, const sl_problem *
         fprintf(out, "%sThe problem has no layers: each stage counts as one.%s", before, after);
     else if (!p->layers->letter)
         fprintf(out, "%sThe problem's layers count as transformer layers.%s", before, after);
+    int moves = 0;
+    for (int rank = 0; rank < plan->program.ranks; rank++)
+        moves += plan->program.rank[rank].moves;
+    if (moves > 0)
+        fprintf(out, "%sLost: %d moves of activations to host memory and back.%s", before, moves, after);
 }
 
 sl_status sl_export_end(FILE *out) {

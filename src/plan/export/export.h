@@ -19,6 +19,7 @@ typedef struct sl_export_shape {
     int sequence;                      /* tokens; 0: not known, not written */
     int64_t global_batch;              /* sequences of an iteration; 0: what the pipeline and `data` make */
     int sequence_parallel;             /* tensor ranks also divide what is between products */
+    int offload;                       /* the optimizer's state is in host memory */
     int recompute;                     /* all layers recompute; else the stages of the problem that do */
     const char *const *layer_name;     /* [layers] fully qualified module names; NULL: by position */
     const char *csv; /* torchtitan: path of the order, which the caller writes; NULL: comments at the end */
@@ -42,7 +43,7 @@ extern const sl_export sl_exports[];
 const sl_export *sl_export_find(const char *name);
 
 /** Reads "tensor=2,data=4": tensor, data, context, expert, zero, microbatch_size, sequence, global_batch,
- * recompute (0 or 1). SL_EINVAL: another key, or a wrong value. */
+ * recompute, offload (0 or 1). SL_EINVAL: another key, or a wrong value. */
 sl_status sl_export_shape_parse(const char *text, sl_export_shape *shape);
 
 /* All: SL_ENONE: the framework cannot run the plan, or not in this shape; SL_EINVAL: a shape that contradicts

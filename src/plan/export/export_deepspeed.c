@@ -163,8 +163,10 @@ static void write_head(const deepspeed_writer *w, const sl_plan *plan, const sl_
     fprintf(out, "  \"Instructions and keys of DeepSpeed 0.19.8.\"],\n \"config\": {\n");
     fprintf(out,
             "  \"train_batch_size\": %lld,\n  \"train_micro_batch_size_per_gpu\": %d,\n"
-            "  \"gradient_accumulation_steps\": %d,\n  \"zero_optimization\": {\"stage\": %d}},\n",
-            (long long)sl_export_batch(p, shape), shape->microbatch_size, p->microbatches, shape->zero);
+            "  \"gradient_accumulation_steps\": %d,\n  \"zero_optimization\": {\"stage\": %d%s}},\n",
+            (long long)sl_export_batch(p, shape), shape->microbatch_size, p->microbatches,
+            shape->offload && shape->zero == 0 ? 1 : shape->zero, /* its offload is a part of ZeRO */
+            shape->offload ? ", \"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true}" : "");
     fprintf(out, " \"topology\": {\"pipe\": %d, \"model\": %d, \"data\": %d},\n", p->ranks, shape->tensor,
             shape->data);
     fprintf(out, " \"activation_checkpoint_interval\": %d,\n \"partition\": [", recompute > 0);

@@ -164,8 +164,11 @@ static void write_size(const sl_problem *p, const sl_export_shape *shape, FILE *
                 "    --recompute-granularity full --recompute-method uniform --recompute-num-layers 1\n");
     else if (recompute < 0)
         fprintf(out, "    # Lost: only some stages of the plan recompute their activations.\n");
-    if (shape->zero == 1)
+    if (shape->zero == 1 || shape->offload)
         fprintf(out, "    --use-distributed-optimizer\n");
+    if (shape->offload)
+        fprintf(out, "    --use-precision-aware-optimizer --optimizer-cpu-offload\n"
+                     "    --optimizer-offload-fraction 1.0 --overlap-cpu-optimizer-d2h-h2d\n");
     if (shape->sequence_parallel && shape->tensor > 1)
         fprintf(out, "    --sequence-parallel\n");
 }

@@ -16,6 +16,8 @@ static sl_status check_torchtitan(const sl_problem *p, const sl_plan *plan, cons
     if (p->placement == SL_WAVE && p->stages != 2 * p->ranks)
         return sl_error(SL_ENONE, "torchtitan's wave has 2 stages per rank, the plan %d",
                         p->stages / p->ranks);
+    if (shape->offload)
+        return sl_error(SL_ENONE, "torchtitan has the optimizer in host memory only together with weights");
     for (int layer = 0; !shape->layer_name && layer < sl_export_layers(p); layer++)
         if (sl_export_letter(p, layer) == 'm')
             return sl_error(SL_ENONE,

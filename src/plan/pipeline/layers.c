@@ -32,6 +32,10 @@ static sl_status copy_optional(const sl_layers *layers, size_t ranks, sl_layers 
         SL_TRY(sl_alloc(&copy->memory, ranks, sizeof *layers->memory));
         memcpy(copy->memory, layers->memory, ranks * sizeof *layers->memory);
     }
+    if (layers->hosted) {
+        SL_TRY(sl_alloc(&copy->hosted, (size_t)layers->count, sizeof *layers->hosted));
+        memcpy(copy->hosted, layers->hosted, (size_t)layers->count * sizeof *layers->hosted);
+    }
     if (layers->gather && layers->reduce) {
         SL_TRY(sl_layers_add_collectives(copy));
         memcpy(copy->gather, layers->gather, (size_t)layers->count * sizeof *layers->gather);
@@ -55,6 +59,8 @@ sl_status sl_layers_copy(const sl_layers *layers, int ranks, int stages, sl_laye
     memcpy((*copy)->early, layers->early, count * sizeof *layers->early);
     memcpy((*copy)->input, layers->input, count * sizeof *layers->input);
     (*copy)->recompute = layers->recompute;
+    (*copy)->host_memory = layers->host_memory;
+    (*copy)->host_pace = layers->host_pace;
     memcpy((*copy)->speed, layers->speed, (size_t)ranks * sizeof *layers->speed);
     memcpy((*copy)->first, layers->first, ((size_t)stages + 1) * sizeof *layers->first);
     sl_status status = copy_optional(layers, (size_t)ranks, *copy);
@@ -78,5 +84,5 @@ void sl_layers_free(sl_layers *layers) {
         SL_FREE(layers->time[kind], layers->delta[kind]);
     }
     SL_FREE(layers->weights, layers->early, layers->input, layers->gather, layers->reduce, layers->speed,
-            layers->memory, layers->first, layers->letter, layers);
+            layers->memory, layers->hosted, layers->first, layers->letter, layers);
 }

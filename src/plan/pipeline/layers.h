@@ -6,6 +6,8 @@
 #include "base/time.h"
 #include "plan/pipeline/op.h"
 
+/* `hosted` and the two after it come from `choose` alone, not from files: a cut then sets host_limit and the
+ * times of moves, and leaves a rank without memory if more stays on its host than fits there. */
 typedef struct sl_layers {
     int count;
     sl_time *time[SL_OP_KINDS]; /* [kind][layer] on a rank of speed 1 */
@@ -17,6 +19,9 @@ typedef struct sl_layers {
     int recompute;              /* the search for a cut also chooses the stages that recompute */
     double *speed;              /* [ranks] 2: takes half the time */
     double *memory;             /* [ranks] memory of a rank, weights included; NULL: no limit */
+    double *hosted;             /* [layer] what stays in host memory; NULL: nothing */
+    double host_memory;         /* of each rank, for what stays and for activations */
+    double host_pace;           /* ns per byte of an activation's move; needed where host_limit is there */
     int *first;                 /* [stages + 1] the present cut: stage s holds first[s] .. first[s+1] - 1 */
     char *letter; /* [count + 1] kinds of a layout (plan/pipeline/layer_layout.h), which also gives the only
                      cut; NULL: the cut is chosen */

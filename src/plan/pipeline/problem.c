@@ -221,6 +221,26 @@ static double fill_stage(sl_problem *p, int stage, int begin, int end) {
     return weights;
 }
 
+/* Host memory of a rank: what its layers leave of it, in activations of the largest size that moves. */
+static void fill_host(sl_problem *p, int rank, const int *first) {
+    const sl_layers *l = p->layers;
+    double left = l->host_memory, largest = 0;
+    for (int stage = 0; stage < p->stages; stage++) {
+        if (sl_problem_rank(p, stage) != rank)
+            continue;
+        double moves = fmax(sl_problem_kept(p, stage, 0), sl_problem_kept(p, stage, 1));
+        largest = fmax(largest, moves);
+        for (int layer = first[stage]; layer < first[stage + 1] && l->hosted; layer++)
+            left -= l->hosted[layer];
+        if (p->host_limit)
+            p->offload[stage] = (sl_time)llround(fmin(moves * l->host_pace, SL_MAX_OP_MS * 1e6));
+    }
+    if (left < 0 && p->limit)
+        p->limit[rank] = 0;
+    if (p->host_limit)
+        p->host_limit[rank] = left > 0 && largest > 0 ? (int32_t)fmin(floor(left / largest), SL_MAX_HOST) : 0;
+}
+
 void sl_problem_cut(sl_problem *p, const int *first) {
     sl_layers *l = p->layers;
     memmove(l->first, first, ((size_t)p->stages + 1) * sizeof *first);
@@ -235,5 +255,7 @@ void sl_problem_cut(sl_problem *p, const int *first) {
             p->fixed[rank] = weights;
         if (p->limit)
             p->limit[rank] = l->memory[rank] > weights ? l->memory[rank] - weights : 0;
+        if (l->host_memory > 0)
+            fill_host(p, rank, first);
     }
 }

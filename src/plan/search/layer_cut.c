@@ -73,11 +73,15 @@ static double work_of(const sl_layers *l, int begin, int end, double speed) {
 
 static int fits(const sl_problem *p, int stage, int begin, int end) {
     const sl_layers *l = p->layers;
-    double needed = 0;
-    for (int i = begin; i < end; i++)
+    double needed = 0, hosted = 0;
+    for (int i = begin; i < end; i++) {
+        hosted += l->hosted ? l->hosted[i] : 0;
         needed += l->weights[i] + (l->recompute          ? fmin(l->input[i], l->delta[SL_F][i])
                                    : p->recompute[stage] ? l->input[i]
                                                          : l->delta[SL_F][i]);
+    }
+    if (hosted > l->host_memory)
+        return 0;
     return !l->memory || needed <= l->memory[sl_problem_rank(p, stage)] * (1 + 1e-9);
 }
 

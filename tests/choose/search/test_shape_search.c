@@ -93,6 +93,30 @@ static void free_sums_make_replicas_best(void **state) {
     free_devices(&d);
 }
 
+/* Four sequences on one replica: microbatches of 1, 2 and 4. */
+static void every_size_of_a_microbatch_is_there(void **state) {
+    (void)state;
+    sl_model_work m;
+    sl_devices d;
+    sl_shape *shape;
+    size_t count;
+    sl_shape_fixed fixed = sl_shape_free();
+    fixed.pipeline = 2;
+    fixed.chunks = 1;
+    fixed.again = 0;
+    make_model(4, 4, 100, 0, &m);
+    make_devices(2, 1, 0, 0, 0, &d);
+    assert_ok(sl_shapes_list(&m, &d, &fixed, &shape, &count));
+    assert_int_equal(count, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(shape[i].division.size, 1 << i);
+        assert_int_equal(shape[i].microbatches, 4 >> i);
+    }
+    sl_free(shape);
+    free_model(&m);
+    free_devices(&d);
+}
+
 /* A million parameters a layer take 2 + 2 + 4 bytes each, 32 MB in all; a device has 20 MB. */
 static void what_does_not_fit_is_divided(void **state) {
     (void)state;
@@ -141,6 +165,98 @@ static void sums_over_replicas_count(void **state) {
     free_devices(&d);
 }
 
+/* A gated block of width 8, one key per query, an MLP of 16, 32 tokens: 4 * 64 + 3 * 128 + 2 * 8 parameters;
+ * the embedding has 32 * 8, and the head 8 (its norm) and, unless it is tied, 32 * 8. */
+#define BLOCK (4 * 64 + 3 * 128 + 2 * 8)
+#define TABLE (32 * 8)
+
+static void make_llama(const char *tied, sl_model_work *m) {
+    char text[256];
+    sl_document document;
+    snprintf(
+        text, sizeof text,
+        "model: {layers: 2, width: 8, heads: 2, hidden: 16, gated: true, vocabulary: 32, context: 16, tied: "
+        "%s}\nbatch: {sequences: 2}\n",
+        tied);
+    assert_ok(sl_document_parse("llama.yaml", text, &document));
+    assert_ok(sl_model_work_read(&document, "llama.yaml", m));
+    sl_document_close(&document);
+}
+
+static void problem_of(const sl_model_work *m, const sl_devices *d, const sl_shape *s, sl_problem *p,
+                       sl_shape_parts *parts) {
+    sl_position_table plans = {.devices = d};
+    const sl_positions *positions;
+    assert_ok(sl_division_check(m, &s->division));
+    assert_ok(sl_positions_of(&plans, s, &positions));
+    assert_ok(sl_shape_problem(m, d, positions, s, 2, p, parts));
+    sl_position_table_free(&plans);
+}
+
+/* One replica of two context ranks: both have all parameters and half of the tokens, so gradients are summed
+ * over them. Four layers, each an allreduce of 4 bytes a parameter: 2 steps of 1000 ns, and twice half of the
+ * bytes at 1 ns. ZeRO is about replicas. */
+static void context_ranks_of_one_replica_sum_their_gradients(void **state) {
+    (void)state;
+    sl_model_work m;
+    sl_devices d;
+    sl_problem p;
+    sl_shape_parts parts;
+    sl_shape s = {.division = {.tensor = 1, .context = 2, .expert = 1, .size = 1},
+                  .data = 1,
+                  .pipeline = 1,
+                  .chunks = 1};
+    make_llama("false", &m);
+    make_devices(2, 1, 0, 1000, 1, &d);
+    d.bytes_per_s = 1e12;
+    problem_of(&m, &d, &s, &p, &parts);
+    double bytes = 4.0 * (2 * BLOCK + TABLE + TABLE + 8);
+    assert_near(parts.summed, (4 * 2 * 1000 + bytes) * 1e-9, 1e-12);
+    assert_near((double)p.reduce[0], 4 * 2 * 1000 + bytes, 4);
+    assert_int_equal(p.gather[0], 0);
+    sl_problem_free(&p);
+    s.division.context = 1;
+    problem_of(&m, &d, &s, &p, &parts);
+    assert_near(parts.summed, 0, 0);
+    assert_int_equal(p.reduce[0], 0);
+    sl_problem_free(&p);
+    sl_model_work_free(&m);
+    free_devices(&d);
+}
+
+/* 2 + 4 + 12 bytes a parameter. On one rank, a tied head adds its norm alone, on two also a copy of the
+ * table. */
+static void a_tied_head_on_the_rank_of_the_embedding_takes_no_memory(void **state) {
+    (void)state;
+    const struct {
+        const char *tied;
+        int pipeline, parameters;
+    } cases[] = {{"true", 1, 2 * BLOCK + TABLE + 8},
+                 {"true", 2, 2 * BLOCK + 2 * TABLE + 8},
+                 {"false", 1, 2 * BLOCK + 2 * TABLE + 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sl_model_work m;
+        sl_devices d;
+        sl_problem p;
+        sl_shape_parts parts;
+        double bytes = 0;
+        sl_shape s = {.division = {.tensor = 1, .context = 1, .expert = 1, .size = 1},
+                      .data = 1,
+                      .pipeline = cases[i].pipeline,
+                      .chunks = 1};
+        make_llama(cases[i].tied, &m);
+        make_devices(1, 2, 1e9, 0, 0, &d);
+        d.bytes_per_s = 1e12;
+        problem_of(&m, &d, &s, &p, &parts);
+        for (int rank = 0; rank < p.ranks; rank++)
+            bytes += p.fixed[rank];
+        assert_near(bytes, 18.0 * cases[i].parameters, 1e-6);
+        sl_problem_free(&p);
+        sl_model_work_free(&m);
+        free_devices(&d);
+    }
+}
+
 /* Two sites of two hosts with two devices; 5 ms between the sites, 1 ms within one. */
 static void positions_know_what_crosses_a_site(void **state) {
     (void)state;
@@ -178,10 +294,11 @@ static void the_best_of_all_shapes_is_found(void **state) {
     (void)state;
     const struct {
         int layers, sequences;
-        double kept, parameters, memory, latency, pace;
-    } cases[] = {{10, 24, 1e6, 1e6, 0, 1e5, 0.05},
-                 {8, 16, 4e6, 2e6, 60e6, 1e4, 0.2},
-                 {9, 32, 1e6, 4e6, 120e6, 2e6, 0.01}};
+        double kept, parameters, memory, latency, pace, host;
+    } cases[] = {{10, 24, 1e6, 1e6, 0, 1e5, 0.05, 0},
+                 {8, 16, 4e6, 2e6, 60e6, 1e4, 0.2, 0},
+                 {9, 32, 1e6, 4e6, 120e6, 2e6, 0.01, 0},
+                 {8, 16, 4e6, 2e6, 30e6, 1e4, 0.2, 30e6}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sl_model_work m;
         sl_devices d;
@@ -191,7 +308,14 @@ static void the_best_of_all_shapes_is_found(void **state) {
         const sl_shape_fixed any = sl_shape_free();
         make_model(cases[i].layers, cases[i].sequences, cases[i].kept, cases[i].parameters, &m);
         make_devices(4, 2, cases[i].memory, cases[i].latency, cases[i].pace, &d);
-        assert_ok(choose(&m, &d, &any, &found));
+        d.host_memory = cases[i].host;
+        d.host_pace = 0.05;
+        d.host_bytes_per_s = 50e9;
+        for (int again = 0; again < 3 && choose(&m, &d, &any, &found) == SL_ENONE; again++) {
+            sl_choices_free(&found); /* too little time on a busy machine */
+            seconds *= 4;
+        }
+        assert_true(found.count > 0);
         assert_ok(sl_shapes_list(&m, &d, &any, &shape, &count));
         assert_int_equal(count, found.shapes);
         sl_position_table plans = {.devices = &d};
@@ -210,7 +334,8 @@ static void the_best_of_all_shapes_is_found(void **state) {
             assert_ok(sl_shape_problem(&m, &d, positions, &shape[k], shape[k].microbatches, &p, &parts));
             assert_ok(sl_shape_bound_of(&p, &parts, &bound));
             if (sl_plan_problem(&p, &options, &plan) == SL_OK) {
-                sl_time time = plan.value + p.gather[0]; /* a makespan begins with the first F */
+                sl_time time = plan.value + p.gather[0] + /* a makespan begins with the first F */
+                               (sl_time)(parts.update * 1e9);
                 assert_true(bound.time <= time);
                 assert_true(found.bound <= time);
                 best = fmin(best, (double)time);
@@ -236,6 +361,202 @@ static void the_best_of_all_shapes_is_found(void **state) {
         free_model(&m);
         free_devices(&d);
     }
+}
+
+/* A million parameters a layer: 4 MB of weights and gradients on the device, 4 MB of the optimizer's state on
+ * the host. A byte takes 1 ns on each way, and the host's processor reads and writes 1e9 bytes per second: of
+ * a layer 2 ms there, (2 * 4 + 2 + 2) MB in 12 ms, 2 ms back, so 4 * 12 + 2 + 2 ms after 4 * 4 * 3 ms. */
+static void an_optimizer_on_the_host_costs_what_its_moves_take(void **state) {
+    (void)state;
+    sl_model_work m;
+    sl_devices d;
+    sl_choices found;
+    sl_shape_fixed fixed = sl_shape_free();
+    fixed.again = 0;
+    make_model(4, 4, 100, 1e6, &m);
+    make_devices(1, 1, 20e6, 0, 0, &d);
+    assert_fails(choose(&m, &d, &fixed, &found), SL_ENONE, "fits into the memory");
+    sl_choices_free(&found);
+    d.host_memory = 16e6;
+    d.host_pace = 1;
+    d.host_bytes_per_s = 1e9;
+    assert_ok(choose(&m, &d, &fixed, &found));
+    assert_int_equal(found.choice[0].shape.offload, SL_HOST_OPTIMIZER);
+    assert_near((double)found.choice[0].time, (48 + 52) * (double)SL_MS, 10);
+    assert_near(found.choice[0].parts.update, 52e-3, 1e-9);
+    assert_near(found.choice[0].memory, 16e6 + 1000, 600); /* one to four sequences of 4 layers */
+    assert_near(found.choice[0].host_memory, 16e6, 1);
+    sl_choices_free(&found);
+    d.host_memory = 15.9e6;
+    assert_fails(choose(&m, &d, &fixed, &found), SL_ENONE, "fits into the memory");
+    sl_choices_free(&found);
+    free_devices(&d);
+    /* two pipeline ranks whose hosts have room for two layers each */
+    make_devices(2, 1, 20e6, 0, 0, &d);
+    d.host_memory = 8e6;
+    d.host_pace = 1;
+    d.host_bytes_per_s = 1e9;
+    fixed.pipeline = 2;
+    fixed.chunks = 1;
+    fixed.offload = 1 << SL_HOST_OPTIMIZER;
+    assert_ok(choose(&m, &d, &fixed, &found));
+    assert_int_equal(found.choice[0].problem.layers->first[1], 2);
+    assert_near(found.choice[0].parts.update, 28e-3, 1e-9);
+    sl_choices_free(&found);
+    d.host_memory = 7.9e6;
+    assert_fails(choose(&m, &d, &fixed, &found), SL_ENONE, "memory of the devices");
+    sl_choices_free(&found);
+    free_model(&m);
+    free_devices(&d);
+}
+
+/* Two ranks with room for one microbatch each. The first rank has it from F until W: its own three ops, and
+ * F and I of the second, so 5 ms for each of 4 microbatches. With host memory, which is fast here, both ranks
+ * can have more in flight; the second begins after 1 ms and has 12 ms of work. */
+static void activations_move_to_the_host_where_memory_binds(void **state) {
+    (void)state;
+    sl_model_work m;
+    sl_devices d;
+    sl_choices found;
+    sl_shape_fixed fixed = sl_shape_free();
+    fixed.pipeline = 2;
+    fixed.size = 1;
+    fixed.again = 0;
+    make_model(2, 4, 10e6, 0, &m);
+    make_devices(2, 1, 12e6, 0, 0, &d);
+    assert_ok(choose(&m, &d, &fixed, &found));
+    assert_int_equal(found.choice[0].time, 20 * SL_MS);
+    sl_choices_free(&found);
+    d.host_memory = 45e6; /* 4 activations */
+    d.host_pace = 0.01;
+    d.host_bytes_per_s = 1e9;
+    assert_ok(choose(&m, &d, &fixed, &found));
+    const sl_choice *best = &found.choice[0];
+    printf("with host memory: %.4f ms, bound %.4f\n", sl_to_ms(best->time), sl_to_ms(found.bound));
+    assert_true(sl_hosts_activations(best->shape.offload));
+    assert_true(best->time >= 13 * SL_MS && best->time <= 18 * SL_MS && found.bound <= best->time);
+    assert_int_equal(best->problem.host_limit[0], 4);
+    assert_int_equal(best->problem.offload[0], SL_MS / 10);
+    assert_true(best->memory <= 12e6 && best->host_memory >= 10e6 && best->host_memory <= 45e6);
+    sl_choices_free(&found);
+    fixed.offload = 1 << SL_HOST_NOTHING;
+    assert_ok(choose(&m, &d, &fixed, &found));
+    assert_int_equal(found.choice[0].time, 20 * SL_MS);
+    sl_choices_free(&found);
+    free_model(&m);
+    free_devices(&d);
+}
+
+/* Devices of speed 1 and 1/2, one replica each: a microbatch takes 4 * 3 ms or twice as long. Six of them:
+ * 4 and 2 take 48 ms, 3 and 3 72 ms. */
+static void a_replica_half_as_fast_gets_half_as_much(void **state) {
+    (void)state;
+    sl_model_work m;
+    sl_devices d;
+    sl_choices found;
+    sl_shape_fixed fixed = sl_shape_free();
+    fixed.data = 2;
+    fixed.size = 1;
+    make_model(4, 6, 100, 0, &m);
+    make_devices(2, 1, 0, 0, 0, &d);
+    d.device[1].speed = 0.5;
+    assert_ok(choose(&m, &d, &fixed, &found));
+    const sl_choice *best = &found.choice[0];
+    assert_true(best->shape.uneven && best->split[0] == 4 && best->split[1] == 2);
+    assert_int_equal(best->time, 48 * SL_MS);
+    assert_near(best->tokens_per_s, 6000 / 0.048, 1);
+    assert_true(found.bound <= 48 * SL_MS);
+    sl_choices_free(&found);
+    fixed.uneven = 0;
+    assert_ok(choose(&m, &d, &fixed, &found));
+    assert_int_equal(found.choice[0].time, 72 * SL_MS);
+    assert_null(found.choice[0].split);
+    sl_choices_free(&found);
+    free_model(&m);
+    free_devices(&d);
+}
+
+static sl_time planned(const sl_problem *p) {
+    const sl_plan_options options = {.schedule = "auto", .time_limit = 0.1, .seed = 1, .threads = 1};
+    sl_problem copy;
+    sl_plan plan;
+    assert_ok(sl_problem_copy(p, &copy));
+    assert_ok(sl_plan_problem(&copy, &options, &plan));
+    sl_time value = plan.value;
+    sl_plan_free(&plan);
+    sl_problem_free(&copy);
+    return value;
+}
+
+/* Two replicas of two ranks on hosts of two speeds: every split, with the same cut of 6 equal layers in
+ * halves. The replicas' problems are made here, not by the code that is tested. */
+static void the_best_of_all_splits_is_found(void **state) {
+    (void)state;
+    enum { ALL = 10 };
+    const double speeds[] = {0.8, 0.5, 0.31};
+    for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
+        sl_model_work m;
+        sl_devices d;
+        sl_choices found;
+        sl_shape_fixed fixed = sl_shape_free();
+        sl_time time[2][ALL], best = SL_TIME_NEVER, even = 0;
+        fixed.data = fixed.pipeline = 2;
+        fixed.chunks = fixed.size = 1;
+        fixed.neighbors = SL_NEIGHBOR_STAGES;
+        make_model(6, ALL, 1e6, 0, &m);
+        make_devices(2, 2, 0, 1e5, 0.01, &d);
+        d.device[2].speed = d.device[3].speed = speeds[i];
+        for (int replica = 0; replica < 2; replica++)
+            for (int microbatches = 1; microbatches < ALL; microbatches++) {
+                sl_problem p;
+                assert_ok(sl_problem_make(2, 2, microbatches, &p));
+                for (int stage = 0; stage < 2; stage++)
+                    for (int kind = 0; kind < SL_OP_KINDS; kind++)
+                        p.time[kind][stage] =
+                            llround((kind == SL_B ? 6 : 3) * (double)SL_MS / (replica ? speeds[i] : 1));
+                time[replica][microbatches] = planned(&p);
+                sl_problem_free(&p);
+            }
+        for (int first = 1; first < ALL; first++)
+            best = sl_sooner(best, sl_later(time[0][first], time[1][ALL - first]));
+        even = sl_later(time[0][ALL / 2], time[1][ALL / 2]);
+        assert_ok(choose(&m, &d, &fixed, &found));
+        const sl_choice *c = &found.choice[0];
+        printf("speed %g: even %.3f ms, best split %.3f, found %.3f, bound %.3f\n", speeds[i], sl_to_ms(even),
+               sl_to_ms(best), sl_to_ms(c->time), sl_to_ms(found.bound));
+        assert_true((double)c->time <= 1.005 * (double)best && found.bound <= best);
+        assert_true(best < even ? c->split && c->split[0] + c->split[1] == ALL : 1);
+        sl_choices_free(&found);
+        free_model(&m);
+        free_devices(&d);
+    }
+}
+
+/* A replica's positions are those of its own devices; the rings are those of all. */
+static void replicas_of_one_kind_are_equal(void **state) {
+    (void)state;
+    sl_devices d;
+    sl_replica_kinds kinds;
+    make_devices(4, 2, 80, 1e5, 0.1, &d);
+    d.device[6].speed = 0.5; /* of the last host */
+    sl_shape s = {.division = {.tensor = 1, .context = 1, .expert = 1, .size = 1},
+                  .data = 4,
+                  .pipeline = 2,
+                  .neighbors = SL_NEIGHBOR_STAGES};
+    sl_position_table plans = {.devices = &d};
+    assert_ok(sl_replica_kinds_of(&plans, &s, &kinds));
+    assert_int_equal(kinds.count, 2);
+    assert_int_equal(kinds.kind[0].replicas, 3);
+    assert_int_equal(kinds.kind[1].replicas, 1);
+    assert_int_equal(kinds.of[3], 1);
+    assert_near(kinds.kind[0].positions.speed[0], 1, 0);
+    assert_near(kinds.kind[1].positions.speed[0], 0.5, 0);
+    assert_near(kinds.kind[1].positions.speed[1], 1, 0);
+    assert_near(kinds.kind[1].positions.ring_latency[0], 1e5, 0);
+    assert_near(kinds.kind[1].positions.hop_latency[0], 0, 0);
+    sl_replica_kinds_free(&kinds);
+    sl_position_table_free(&plans);
+    free_devices(&d);
 }
 
 static void no_allocation_that_fails_leaks_or_lies(void **state) {
@@ -286,10 +607,18 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_size_of_a_microbatch_is_searched),
         cmocka_unit_test(free_sums_make_replicas_best),
+        cmocka_unit_test(every_size_of_a_microbatch_is_there),
         cmocka_unit_test(what_does_not_fit_is_divided),
         cmocka_unit_test(sums_over_replicas_count),
+        cmocka_unit_test(context_ranks_of_one_replica_sum_their_gradients),
+        cmocka_unit_test(a_tied_head_on_the_rank_of_the_embedding_takes_no_memory),
         cmocka_unit_test(positions_know_what_crosses_a_site),
         cmocka_unit_test(the_best_of_all_shapes_is_found),
+        cmocka_unit_test(an_optimizer_on_the_host_costs_what_its_moves_take),
+        cmocka_unit_test(activations_move_to_the_host_where_memory_binds),
+        cmocka_unit_test(a_replica_half_as_fast_gets_half_as_much),
+        cmocka_unit_test(the_best_of_all_splits_is_found),
+        cmocka_unit_test(replicas_of_one_kind_are_equal),
         cmocka_unit_test(no_allocation_that_fails_leaks_or_lies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
