@@ -148,6 +148,12 @@ static int is_same_shape(const sl_shape *a, const sl_shape *b) {
            a->offload == b->offload && a->uneven == b->uneven;
 }
 
+/* As short and as small, but more is in host memory: nothing is put there without need. */
+static int hosts_more(const sl_choice *a, const sl_choice *b) {
+    return a->time == b->time && a->memory <= b->memory && a->memory >= b->memory &&
+           a->shape.offload > b->shape.offload;
+}
+
 /* Takes ownership: onto the front, unless another choice is at least as short and small. */
 static sl_status add_choice(shape_search *s, sl_choice *made) {
     sl_choices *f = s->found;
@@ -155,7 +161,7 @@ static sl_status add_choice(shape_search *s, sl_choice *made) {
     int kept = 0, dominated = 0;
     for (int i = 0; i < f->count; i++)
         dominated |= f->choice[i].time <= made->time && f->choice[i].memory <= made->memory &&
-                     !is_same_shape(&f->choice[i].shape, &made->shape);
+                     !is_same_shape(&f->choice[i].shape, &made->shape) && !hosts_more(&f->choice[i], made);
     for (int i = 0; i < f->count; i++) {
         sl_choice *other = &f->choice[i];
         int same = is_same_shape(&other->shape, &made->shape);

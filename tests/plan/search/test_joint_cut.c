@@ -235,6 +235,35 @@ static void the_joint_search_finds_what_trying_everything_finds(void **state) {
     assert_true(equal >= 0.85 * answered && close >= 0.9 * answered);
 }
 
+/* Several cuts are planned, and the last one not always for the better: the problem is left with the cut and
+ * the recomputation of the plan that is returned, by which its order takes what the plan says. */
+static void the_cut_is_that_of_the_plan_also_if_a_later_one_was_tried(void **state) {
+    (void)state;
+    const char *more = getenv("SL_ROUNDS");
+    int rounds = more ? atoi(more) : 40, answered = 0;
+    for (int round = 0; round < rounds; round++) {
+        sl_problem p, again;
+        sl_plan plan, same;
+        random_layers(&p);
+        sl_status status = plan_with(&p, 0.03, &plan);
+        assert_true(status == SL_OK || status == SL_ENONE);
+        if (status == SL_OK) {
+            answered++;
+            assert_ok(sl_problem_copy(&p, &again));
+            sl_problem_cut(&again, p.layers->first); /* times and memory follow from the cut alone */
+            assert_ok(sl_plan_of_order(&again, &plan.order, "again", &same));
+            assert_int_equal(same.value, plan.value);
+            for (int rank = 0; rank < p.ranks; rank++)
+                assert_near(same.peak_memory[rank], plan.peak_memory[rank], 1e-9);
+            sl_plan_free(&same);
+            sl_problem_free(&again);
+        }
+        sl_plan_free(&plan);
+        sl_problem_free(&p);
+    }
+    assert_true(answered > rounds / 2);
+}
+
 int main(void) {
     start_drawing(23);
     const struct CMUnitTest tests[] = {
@@ -242,6 +271,7 @@ int main(void) {
         cmocka_unit_test(gradients_of_one_layer_count_at_a_time),
         cmocka_unit_test(recomputation_is_chosen_only_where_it_pays),
         cmocka_unit_test(without_room_for_an_input_nothing_fits),
+        cmocka_unit_test(the_cut_is_that_of_the_plan_also_if_a_later_one_was_tried),
         cmocka_unit_test(the_joint_search_finds_what_trying_everything_finds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
