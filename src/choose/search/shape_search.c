@@ -213,7 +213,9 @@ static sl_status plan_candidate(shape_search *s, candidate *c, double seconds, i
 /* Whether some planned choice is at least as short and small as this shape can be. With the lock. */
 static int is_dominated(const shape_search *s, const candidate *c) {
     for (int i = 0; i < s->found->count; i++)
-        if (s->found->choice[i].time <= c->bound.time && s->found->choice[i].memory <= c->bound.memory)
+        if (s->found->choice[i].time <= c->bound.time && s->found->choice[i].memory <= c->bound.memory &&
+            s->found->choice[i].shape.offload <=
+                c->shape.offload) /* else it may do the same with less of the host */
             return 1;
     return 0;
 }
