@@ -31,7 +31,17 @@ typedef struct choose_request {
     sl_choices found;
 } choose_request;
 
-enum { FORM_TEXT, FORM_JSON, FORM_PROBLEM, FORM_PLAN, FORM_TORCHTITAN, FORM_MEGATRON, FORM_DEEPSPEED };
+enum {
+    FORM_TEXT,
+    FORM_JSON,
+    FORM_PROBLEM,
+    FORM_PLAN,
+    FORM_TORCHTITAN,
+    FORM_MEGATRON,
+    FORM_DEEPSPEED,
+    FORM_PRIMUS,
+    FORM_PYTORCH
+};
 
 static const sl_value forms[] = {
     {"text", "a table of the best arrangements"},
@@ -48,7 +58,7 @@ static const sl_value forms[] = {
 static const sl_option options[] = {
     SL_OPTION("fix", TEXTS, choose_request, fix, "NAME=VALUE",
               "only arrangements with this value: tensor, context, expert, data, pipeline, chunks, size, "
-              "placement, zero, offload, split, recompute or neighbors"),
+              "placement, zero, offload, split, recompute, neighbors, communication or communicators"),
     SL_OPTION("schedules", TEXT, choose_request, schedules, "A,B,..",
               "only these families; default: any order, or what the framework of --format can run"),
     SL_OPTION("time-limit", REAL, choose_request, options.time_limit, "S", "seconds for the search",
@@ -134,6 +144,45 @@ static sl_status allow_kinds(choose_request *a) {
     return SL_OK;
 }
 
+/* The regime of the framework of --format, unless the cluster file or --fix gives another. PyTorch's
+ * pipelining batches all messages on the communicator of the pipeline's group, which is its only one. Between
+ * two ops, a rank of Megatron-LM (1F1B) and DeepSpeed waits for what it sends and receives. */
+static void set_communication(choose_request *a) {
+    static const sl_regime of_form[] = {[FORM_TORCHTITAN] = SL_FIFO,
+                                        [FORM_MEGATRON] = SL_BATCHED,
+                                        [FORM_DEEPSPEED] = SL_BATCHED,
+                                        [FORM_PRIMUS] = SL_DECOUPLED,
+                                        [FORM_PYTORCH] = SL_FIFO};
+    sl_devices_communication *c = &a->devices.communication;
+    sl_shape_fixed *f = &a->options.fixed;
+    if (a->form < FORM_TORCHTITAN)
+        return;
+    if (f->regime < 0 && !c->given)
+        f->regime = (int)of_form[a->form];
+    int is_fifo = f->regime >= 0 ? f->regime == SL_FIFO : c->regime == SL_FIFO,
+        is_open = f->communicators < 0 && (c->regime != SL_FIFO || c->communicators < 0);
+    if (is_fifo && is_open && (a->form == FORM_TORCHTITAN || a->form == FORM_PYTORCH))
+        f->communicators = SL_OF_PIPELINE;
+}
+
+/* PyTorch adds messages to an order by its own rule. */
+static sl_status drop_messages(const sl_problem *p, sl_plan *plan) {
+    sl_plan without;
+    sl_order order;
+    if (p->communication != SL_FIFO)
+        return SL_OK;
+    SL_TRY(sl_order_copy(&plan->order, &order));
+    sl_order_drop_issues(&order);
+    sl_status status = sl_plan_of_order(p, &order, plan->schedule, &without);
+    sl_order_free(&order);
+    if (status == SL_OK) {
+        sl_plan_free(plan);
+        *plan = without;
+    } else
+        sl_plan_free(&without);
+    return status;
+}
+
 /* ---- the first arrangement in other forms ---- */
 
 /* With the cut's stages in place of the layers. */
@@ -148,7 +197,7 @@ static sl_status print_problem(const sl_problem *p) {
 }
 
 /* In the form of a framework, which wants to know what each layer is. */
-static sl_status export_first(const choose_request *a, const sl_choice *c) {
+static sl_status export_first(const choose_request *a, sl_choice *c) {
     const sl_shape *s = &c->shape;
     const sl_export_shape shape = {.tensor = s->division.tensor,
                                    .data = s->data,
@@ -168,6 +217,8 @@ static sl_status export_first(const choose_request *a, const sl_choice *c) {
     sl_status status = measured ? SL_OK : sl_alloc(&p.layers->letter, (size_t)layers + 1, 1);
     for (int layer = 0; layer < layers && p.layers->letter; layer++)
         p.layers->letter[layer] = letters[a->model.kind[a->model.layer[layer].kind].kind];
+    if (a->form == FORM_TORCHTITAN || a->form == FORM_PYTORCH)
+        SL_THEN(status, drop_messages(&p, &c->plan));
     SL_THEN(status, sl_export_find(forms[a->form].name)->write(&p, &c->plan, &shape, stdout));
     sl_problem_free(&p);
     return status;
@@ -223,8 +274,9 @@ static sl_status answer(choose_request *a) {
     SL_TRY(sl_model_work_read(&a->model_document, model, &a->model));
     SL_TRY(sl_document_read(cluster, &a->cluster_document));
     SL_TRY(sl_devices_read(&a->cluster_document, &a->devices));
+    set_communication(a);
     SL_TRY(search(a));
-    const sl_choice *first = &a->found.choice[0];
+    sl_choice *first = &a->found.choice[0];
     if (a->form >= FORM_TORCHTITAN)
         return export_first(a, first);
     switch (a->form) {

@@ -109,6 +109,43 @@ def test_slower_replicas_get_fewer_microbatches():
     expect(form.returncode == 2 and "as many microbatches on each replica" in form.stderr, form.stderr)
 
 
+def test_messages_have_the_regime_of_the_cluster_or_the_framework():
+    slow = json.loads(json.dumps(DEVICES))
+    slow["links"] = {"default": {"latency_ms": 5, "bandwidth_gbps": 100}, "inside": {"latency_ms": 5, "bandwidth_gbps": 100}}
+
+    def choose(name, communication, *words):
+        content = dict(slow, **({"communication": communication} if communication else {}))
+        return run("choose", small, written(name, content), "--time-limit", "2", "--fix", "tensor=1", "--fix", "data=1", *words)
+
+    def best(name, communication):
+        done = choose(name, communication, "--format", "json")
+        expect(done.returncode == 0, done.stderr)
+        found = json.loads(done.stdout)
+        return found, found["arrangements"][0]
+
+    found, free = best("free.yaml", None)
+    expect(free["communication"] == {"regime": "decoupled"} and found["communicators_ms"] == {}, f"{free}")
+    found, one = best("one.yaml", {"regime": "fifo", "communicators": "pipeline"})
+    expect(one["communication"] == {"regime": "fifo", "communicators": "pipeline"} and found["communicators_ms"] == {}, f"{one}")
+    found, any_ = best("any.yaml", "fifo")
+    times = found["communicators_ms"]
+    expect(set(times) == {"pipeline", "pair", "direction", "kind"}, f"{times}")
+    expect(any_["iteration_ms"] <= min(times.values()) * 1.000001 and any_["iteration_ms"] <= one["iteration_ms"] * 1.02, f"{any_} {one}")
+    expect(any_["iteration_ms"] >= 0.98 * free["iteration_ms"], "no communicators let messages wait less than none")
+    _, batched = best("batched.yaml", "batched")
+    expect(batched["communication"] == {"regime": "batched"} and batched["iteration_ms"] >= free["iteration_ms"], f"{batched}")
+    text = choose("any.yaml", "fifo").stdout
+    expect("messages between its stages: fifo, communicators: " in text and "; with pipeline " in text, text)
+    done = choose("torch.yaml", None, "--format", "pytorch")
+    expect(done.returncode == 0 and "SEND" not in done.stdout and done.stdout.startswith("0F0,"), done.stderr)
+    fixed = json.loads(choose("free.yaml", None, "--fix", "communication=fifo", "--fix", "communicators=pair", "--format", "json").stdout)
+    expect(fixed["arrangements"][0]["communication"] == {"regime": "fifo", "communicators": "pair"}, f"{fixed}")
+    done = choose("free.yaml", None, "--fix", "communicators=pair")
+    expect(done.returncode == 2 and "only for regime fifo" in done.stderr, done.stderr)
+    done = choose("wrong.yaml", {"regime": "fifo", "receive_buffers": 2, "receive_memory": 5})
+    expect(done.returncode == 2 and "wrong.yaml" in done.stderr and "does not count receive buffers" in done.stderr, done.stderr)
+
+
 def test_errors_name_what_is_wrong():
     for words, code, said in (([small], 2, "needs a CLUSTER"), ([], 2, "give a MODEL and a CLUSTER"), ([small, devices, "--fix", "tensor"], 2, "--fix takes NAME=VALUE"), ([small, devices, "--fix", "color=red"], 2, "--fix takes tensor"),
                               ([small, devices, "--fix", "placement=ring"], 2, "linear, loop, wave"), ([small, devices, "--fix", "tensor=0"], 2, "whole number from 1"),

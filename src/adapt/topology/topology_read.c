@@ -125,6 +125,7 @@ static const sl_key cluster_keys[] = {
     {.name = "hosts", .type = SL_KEY_CUSTOM, .required = 1, .is_list = 1, .section = sl_cluster_host_keys, .help = "a list of names or maps: for topology as many hosts, or devices of hosts, as there are positions (tensor * data * pipeline)"},
     {.name = "links", .type = SL_KEY_CUSTOM, .required = 1, .section = sl_cluster_links_keys, .help = "between all hosts"},
     {.name = "device", .type = SL_KEY_CUSTOM, .section = sl_device_rate_keys, .help = "rates and memory of a device, for choose, which needs only hosts, links and device"},
+    {.name = "communication", .type = SL_KEY_CUSTOM, .section = sl_communication_keys, .help = "for choose: what messages between stages wait for, as in a problem file, without receive_memory; default: that of the framework of --format, else decoupled. Regime fifo without communicators: choose takes the best"},
     {.name = "present", .type = SL_KEY_CUSTOM, .help = "the hosts' names by position: tensor rank fastest, then replica, then stage; default: the order of hosts. Of a host with several devices: node0/3, or node0 for all of them"},
     {.name = "model", .type = SL_KEY_CUSTOM, .section = sl_volume_model_keys, .help = "a transformer, from which the volumes follow"},
     {.name = "volumes", .type = SL_KEY_CUSTOM, .section = sl_volume_keys, .help = "instead of model: the volumes"},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/config.h"
+#include "plan/pipeline/problem.h"
 
 /* Devices of the same speed and memory, with equal numbers per host, are of one kind. (sl_device is the
  * trainer's, run/device/device.h.) */
@@ -12,12 +13,22 @@ typedef struct sl_cluster_device {
     double memory; /* bytes; 0: unknown, no limit */
 } sl_cluster_device;
 
+/* What messages between stages wait for, as in a problem file. */
+typedef struct sl_devices_communication {
+    int given; /* by the file; otherwise decoupled */
+    sl_regime regime;
+    int communicators;   /* fifo: sl_communicators; -1: the fewest that are as fast as the most */
+    double eager;        /* fifo: bytes */
+    int receive_buffers; /* fifo */
+} sl_devices_communication;
+
 typedef struct sl_devices {
     int count, hosts;
     sl_cluster_device *device; /* [count] by host, in the file's order */
     char **name;               /* [hosts] */
     double *latency; /* [from host * hosts + to host] ns; from equals to: between devices of a host */
     double *pace;    /* likewise, ns per byte */
+    sl_devices_communication communication;
     double flops_per_s, bytes_per_s, overhead_s; /* of a device of speed 1 (sl_work_rates) */
     double host_memory;      /* bytes of host memory for one device's optimizer and activations; 0: none */
     double host_pace;        /* ns per byte to host memory, and as much back */

@@ -1,6 +1,7 @@
 #include "adapt/topology/topology_hosts.h"
 #include "base/memory.h"
 #include "choose/model/devices.h"
+#include "plan/pipeline/problem_read.h"
 
 /* Takes over names and links of `hosts`. */
 static sl_status take(sl_cluster_hosts *hosts, const sl_device_rates *rates, sl_devices *d) {
@@ -31,12 +32,31 @@ static sl_status take(sl_cluster_hosts *hosts, const sl_device_rates *rates, sl_
     return SL_OK;
 }
 
+static sl_status read_communication(const sl_yaml *node, sl_devices_communication *c) {
+    sl_problem p = {0};
+    if (!node)
+        return SL_OK;
+    const sl_yaml *memory = sl_yaml_find(node, "receive_memory");
+    if (memory)
+        return sl_yaml_error(memory, "is for problem files; choose does not count receive buffers");
+    SL_TRY(sl_read_communication(node, &p));
+    *c = (sl_devices_communication){.given = 1,
+                                    .regime = p.communication,
+                                    .communicators =
+                                        sl_yaml_find(node, "communicators") ? (int)p.communicators : -1,
+                                    .eager = p.eager,
+                                    .receive_buffers = p.receive_buffers};
+    return SL_OK;
+}
+
 sl_status sl_devices_read(const sl_document *document, sl_devices *devices) {
     sl_cluster_hosts hosts;
     sl_device_rates rates;
     *devices = (sl_devices){0};
     sl_status status = sl_cluster_hosts_read_file(document, &hosts, &rates);
     SL_THEN(status, take(&hosts, &rates, devices));
+    SL_THEN(status,
+            read_communication(sl_yaml_find(document->root, "communication"), &devices->communication));
     sl_cluster_hosts_free(&hosts);
     return status;
 }

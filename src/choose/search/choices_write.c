@@ -64,24 +64,41 @@ static json_t *split_json(const sl_choice *c) {
     return list;
 }
 
+/* The regime of messages, in `fifo` with its communicators. */
+static json_t *communication_json(const sl_problem *p) {
+    json_t *object = json_pack("{s:s}", "regime", sl_regime_names[p->communication]);
+    if (p->communication == SL_FIFO)
+        json_object_set_new(object, "communicators", json_string(sl_communicators_names[p->communicators]));
+    return object;
+}
+
+/* ms by communicators, if these were chosen. */
+static json_t *with_json(const sl_choices *f) {
+    json_t *object = json_object();
+    for (int i = 0; i <= SL_OF_KIND; i++)
+        if (f->with[i] > 0)
+            json_object_set_new(object, sl_communicators_names[i], json_real(sl_to_ms(f->with[i])));
+    return object;
+}
+
 static json_t *choice_json(const sl_choice *c) {
     const sl_shape *s = &c->shape;
     const losses l = losses_of(c);
     return json_pack(
-        "{s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:i,s:i,s:o,s:i,s:s,s:s,s:o,s:s,s:s,s:o,s:f,s:f,s:f,s:f,s:o,s:f,"
+        "{s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:i,s:i,s:o,s:i,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:f,s:f,s:f,s:f,s:o,s:f,"
         "s:{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}}",
         "tensor", s->division.tensor, "context", s->division.context, "expert", s->division.expert, "data",
         s->data, "pipeline", s->pipeline, "chunks", s->chunks, "placement", sl_placement_name(s->placement),
         "microbatch_size", s->division.size, "microbatches", c->problem.microbatches, "split", split_json(c),
         "zero", s->zero, "offload", sl_host_use_names[s->offload], "recompute",
         sl_recompute_names[s->division.recompute], "recomputed_stages", recompute_json(&c->problem),
-        "neighbors", sl_neighbors_names[s->neighbors], "schedule", c->plan.schedule, "cut",
-        sl_choose_cut_json(&c->problem), "iteration_ms", sl_to_ms(c->time), "lower_bound_ms",
-        sl_to_ms(c->bound), "tokens_per_s", c->tokens_per_s, "memory_gb", c->memory / 1e9,
-        "memory_gb_by_rank", memory_json(c), "host_memory_gb", c->host_memory / 1e9, "time_ms", "computed",
-        1e3 * l.computed, "recomputed", 1e3 * l.recomputed, "tensor", 1e3 * l.tensor, "context",
-        1e3 * l.context, "expert", 1e3 * l.expert, "weights", 1e3 * l.weights, "sums", 1e3 * l.sums, "bubble",
-        1e3 * l.bubble, "update", 1e3 * l.update);
+        "neighbors", sl_neighbors_names[s->neighbors], "schedule", c->plan.schedule, "communication",
+        communication_json(&c->problem), "cut", sl_choose_cut_json(&c->problem), "iteration_ms",
+        sl_to_ms(c->time), "lower_bound_ms", sl_to_ms(c->bound), "tokens_per_s", c->tokens_per_s, "memory_gb",
+        c->memory / 1e9, "memory_gb_by_rank", memory_json(c), "host_memory_gb", c->host_memory / 1e9,
+        "time_ms", "computed", 1e3 * l.computed, "recomputed", 1e3 * l.recomputed, "tensor", 1e3 * l.tensor,
+        "context", 1e3 * l.context, "expert", 1e3 * l.expert, "weights", 1e3 * l.weights, "sums",
+        1e3 * l.sums, "bubble", 1e3 * l.bubble, "update", 1e3 * l.update);
 }
 
 static double gap(const sl_choices *f) {
@@ -93,12 +110,12 @@ sl_status sl_choices_write_json(const sl_choices *f, const sl_model_work *model,
     json_t *list = json_array();
     for (int i = 0; i < f->count; i++)
         json_array_append_new(list, choice_json(&f->choice[i]));
-    json_t *all =
-        json_pack("{s:s,s:s?,s:i,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:f,s:o}", "format", "slackline-choices-1",
-                  "model", model->name, "devices", devices->count, "sequences", (json_int_t)model->sequences,
-                  "lower_bound_ms", sl_to_ms(f->bound), "gap", gap(f), "shapes", (json_int_t)f->shapes,
-                  "dismissed", (json_int_t)f->dismissed, "estimated", (json_int_t)f->estimated, "planned",
-                  (json_int_t)f->planned, "solve_ms", 1e3 * f->seconds, "arrangements", list);
+    json_t *all = json_pack(
+        "{s:s,s:s?,s:i,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:f,s:o,s:o}", "format", "slackline-choices-1", "model",
+        model->name, "devices", devices->count, "sequences", (json_int_t)model->sequences, "lower_bound_ms",
+        sl_to_ms(f->bound), "gap", gap(f), "shapes", (json_int_t)f->shapes, "dismissed",
+        (json_int_t)f->dismissed, "estimated", (json_int_t)f->estimated, "planned", (json_int_t)f->planned,
+        "solve_ms", 1e3 * f->seconds, "communicators_ms", with_json(f), "arrangements", list);
     int written = all && json_dumpf(all, out, JSON_COMPACT | JSON_REAL_PRECISION(12)) == 0;
     fprintf(out, "\n");
     json_decref(all);
@@ -138,6 +155,20 @@ static void write_row(const sl_choice *c, FILE *out) {
             s->offload ? sl_host_use_names[s->offload] : "-", keeps, c->plan.schedule, 100 * l.bubble / whole,
             100 * (l.tensor + l.context + l.expert) / whole, 100 * (l.sums + l.weights + l.update) / whole,
             100 * l.recomputed / whole);
+}
+
+static void write_communication(const sl_choices *f, FILE *out) {
+    const sl_problem *p = &f->choice[0].problem;
+    if (p->ranks < 2)
+        return;
+    fprintf(out, "messages between its stages: %s", sl_regime_names[p->communication]);
+    if (p->communication == SL_FIFO)
+        fprintf(out, ", communicators: %s", sl_communicators_names[p->communicators]);
+    for (int i = 0, shown = 0; i <= SL_OF_KIND; i++)
+        if (f->with[i] > 0)
+            fprintf(out, "%s %s %.6g ms", shown++ ? "," : "; with", sl_communicators_names[i],
+                    sl_to_ms(f->with[i]));
+    fprintf(out, "\n");
 }
 
 static void write_split(const sl_choice *c, FILE *out) {
@@ -182,6 +213,7 @@ void sl_choices_write_text(const sl_choices *f, const sl_model_work *model, cons
     write_cut(&f->choice[0], out);
     if (f->choice[0].split)
         write_split(&f->choice[0], out);
+    write_communication(f, out);
     fprintf(out,
             "idle: waiting in the pipeline; sent: messages of tensor, context and expert ranks; sums: those "
             "over replicas, "

@@ -53,7 +53,8 @@ typedef struct sl_shape_fixed {
     int tensor, context, expert, data, pipeline, chunks, size;
     int placement, zero, again, neighbors, recompute; /* -1: any */
     int uneven;                                       /* 0: equal numbers of microbatches; 1; -1: any */
-    int offload; /* sl_host_use values that are allowed, 1 << value; -1: any */
+    int offload;               /* sl_host_use values that are allowed, 1 << value; -1: any */
+    int regime, communicators; /* of messages between stages; -1: those of the devices */
 } sl_shape_fixed;
 
 extern const char *const sl_neighbors_names[], *const sl_recompute_names[], *const sl_host_use_names[],

@@ -29,6 +29,8 @@ static const fixed_name names[] = {
     {"split", offsetof(sl_shape_fixed, uneven), sl_split_names},
     {"recompute", offsetof(sl_shape_fixed, recompute), sl_recompute_names},
     {"neighbors", offsetof(sl_shape_fixed, neighbors), sl_neighbors_names},
+    {"communication", offsetof(sl_shape_fixed, regime), sl_regime_names},
+    {"communicators", offsetof(sl_shape_fixed, communicators), sl_communicators_names},
 };
 
 sl_shape_fixed sl_shape_free(void) {
@@ -38,7 +40,9 @@ sl_shape_fixed sl_shape_free(void) {
                             .neighbors = -1,
                             .recompute = -1,
                             .offload = -1,
-                            .uneven = -1};
+                            .uneven = -1,
+                            .regime = -1,
+                            .communicators = -1};
 }
 
 static sl_status wrong_value(const fixed_name *name, const char *value) {
@@ -72,10 +76,12 @@ sl_status sl_shape_fix(sl_shape_fixed *fixed, const char *name, const char *valu
     while (at < count && strcmp(names[at].name, name) != 0)
         at++;
     if (at == count)
-        return sl_error(SL_EINVAL,
-                        "takes tensor, context, expert, data, pipeline, chunks, size, placement, zero, "
-                        "offload, split, recompute or neighbors, and its value, got '%s'",
-                        name);
+        return sl_error(
+            SL_EINVAL,
+            "takes tensor, context, expert, data, pipeline, chunks, size, placement, zero, "
+            "offload, split, recompute, neighbors, communication or communicators, and its value, "
+            "got '%s'",
+            name);
     SL_TRY(fix_one(&names[at], value, fixed));
     if (names[at].at == offsetof(sl_shape_fixed, offload))
         fixed->offload = 1 << fixed->offload;

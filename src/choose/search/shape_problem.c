@@ -247,6 +247,12 @@ sl_status sl_shape_problem(const sl_model_work *m, const sl_devices *d, const sl
     p->layers->recompute = s->again;
     fill_layers(m, d, positions, s, p, parts);
     fill_links(m, positions, s, p);
+    p->communication = d->communication.regime;
+    p->communicators = d->communication.communicators < 0
+                           ? SL_OF_KIND /* no other makes fewer messages wait */
+                           : (sl_communicators)d->communication.communicators;
+    p->eager = d->communication.eager;
+    p->receive_buffers = d->communication.receive_buffers;
     for (int stage = 0; stage <= stages; stage++)
         p->layers->first[stage] = (int)((int64_t)m->layers * stage / stages);
     sl_problem_cut(p, p->layers->first);

@@ -15,10 +15,11 @@
 #define ESTIMATING 0.4
 #define PLANNING 0.7
 #define RESTING 0.85
-#define BETTER 0.995 /* an estimate that is planned at once, times the best plan */
-#define CLOSE 1.02   /* estimates of shapes that are searched, times the least */
-#define SMALLER 0.97 /* memory of shapes that need less, times the smallest */
-#define FRONT 64     /* choices kept while searching */
+#define SEARCHING 0.95 /* then: other communicators */
+#define BETTER 0.995   /* an estimate that is planned at once, times the best plan */
+#define CLOSE 1.02     /* estimates of shapes that are searched, times the least */
+#define SMALLER 0.97   /* memory of shapes that need less, times the smallest */
+#define FRONT 64       /* choices kept while searching */
 
 /* A shape on its way. */
 typedef struct candidate {
@@ -327,7 +328,7 @@ static sl_status search_best(shape_search *s) {
         return SL_OK;
     for (size_t i = 0; i < s->candidates; i++)
         if (is_same_shape(&s->candidate[i].shape, &best->shape))
-            return plan_candidate(s, &s->candidate[i], left(s, 1), s->options->threads);
+            return plan_candidate(s, &s->candidate[i], left(s, SEARCHING), s->options->threads);
     return SL_OK;
 }
 
@@ -343,6 +344,63 @@ static sl_status plan_estimated(shape_search *s) {
                ? search_best(s)
                : sl_error(SL_ENONE, "no shape of the model has a schedule that fits into the memory of "
                                     "the devices");
+}
+
+/* A choice that became smaller may make later ones useless. */
+static void drop_larger(sl_choices *f) {
+    int kept = 1;
+    for (int i = 1; i < f->count; i++)
+        if (f->choice[i].memory < f->choice[0].memory)
+            f->choice[kept++] = f->choice[i];
+        else
+            sl_choice_free(&f->choice[i]);
+    f->count = kept;
+}
+
+/* The plan of *best with fewer communicators is taken if it is as short; what was the plan is in *plan then.
+ */
+static void take_fewer(const sl_shape_planning *planning, int communicators, sl_choice *best, sl_plan *plan) {
+    const sl_plan before = best->plan;
+    best->plan = *plan;
+    *plan = before;
+    best->problem.communicators = (sl_communicators)communicators;
+    sl_shape_measure(planning, best);
+}
+
+/* The fewest communicators with which the first choice is as short, each with its own plan of the same cut.
+ * With replicas that have different microbatches, only one of them has its problem here: they keep the most.
+ */
+static sl_status choose_communicators(shape_search *s) {
+    sl_choice *best = &s->found->choice[0];
+    const sl_devices_communication *c = &s->planning.devices->communication;
+    sl_time *with = s->found->with;
+    int taken = 0;
+    if (c->regime != SL_FIFO || c->communicators >= 0 || best->problem.ranks < 2 || best->split)
+        return SL_OK;
+    with[SL_OF_KIND] = best->time;
+    for (int fewer = SL_OF_PIPELINE; fewer < SL_OF_KIND && !taken; fewer++) {
+        sl_problem p;
+        sl_plan plan = {0};
+        SL_TRY(sl_problem_copy(&best->problem, &p));
+        p.communicators = (sl_communicators)fewer;
+        sl_status status = sl_shape_plan_cut(&s->planning, &p, left(s, 1) / (SL_OF_KIND - fewer),
+                                             s->options->threads, &plan);
+        if (status == SL_OK) {
+            with[fewer] = best->time - best->plan.value + plan.value;
+            taken = plan.value <= best->plan.value;
+        }
+        if (taken)
+            take_fewer(&s->planning, fewer, best, &plan);
+        sl_plan_free(&plan);
+        sl_problem_free(&p);
+        if (status != SL_OK && status != SL_ENONE)
+            return status;
+    }
+    for (int more = SL_OF_PAIR; more <= SL_OF_KIND; more++) /* what fewer can, more can */
+        if (with[more - 1] > 0 && (with[more] == 0 || with[more] > with[more - 1]))
+            with[more] = with[more - 1];
+    drop_larger(s->found);
+    return SL_OK;
 }
 
 /* The searched space has a bound: the least of all shapes, where planning may have raised it. */
@@ -395,8 +453,22 @@ static sl_status search(shape_search *s) {
     SL_TRY(bound_all(s));
     SL_TRY(estimate_all(s));
     SL_TRY(plan_estimated(s));
+    SL_TRY(choose_communicators(s));
     bound_space(s);
     shorten(s->found, s->options->most);
+    return SL_OK;
+}
+
+/* What is fixed counts more than what the devices' file has. */
+static sl_status fix_communication(const sl_shape_fixed *fixed, sl_devices_communication *c) {
+    if (fixed->regime >= 0 && fixed->regime != (int)c->regime)
+        *c = (sl_devices_communication){.given = 1, .regime = (sl_regime)fixed->regime, .communicators = -1};
+    if (fixed->communicators < 0)
+        return SL_OK;
+    if (c->regime != SL_FIFO)
+        return sl_error(SL_EINVAL, "communicators are only for regime fifo, got %s",
+                        sl_regime_names[c->regime]);
+    c->communicators = fixed->communicators;
     return SL_OK;
 }
 
@@ -409,9 +481,12 @@ sl_status sl_choose(const sl_model_work *model, const sl_devices *devices, const
                       .found = choices,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .best = INFINITY};
+    sl_devices fixed = *devices; /* the same arrays */
     *choices = (sl_choices){0};
     s.planning.positions = &s.positions;
-    sl_status status = search(&s);
+    s.planning.devices = &fixed;
+    sl_status status = fix_communication(&options->fixed, &fixed.communication);
+    SL_THEN(status, search(&s));
     choices->seconds = sl_to_ms(sl_now() - s.begin) / 1e3;
     sl_position_table_free(&s.positions);
     sl_free(s.candidate);

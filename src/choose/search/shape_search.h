@@ -15,6 +15,8 @@ typedef struct sl_choices {
     int count;
     sl_time
         bound; /* nothing in the searched space takes less time; 0: interrupted before all shapes had one */
+    sl_time with[SL_OF_KIND + 1]; /* regime fifo, communicators not given: of the first choice, by
+                                     sl_communicators; otherwise 0 */
     long long shapes, dismissed, estimated, planned;
     double seconds;
 } sl_choices;

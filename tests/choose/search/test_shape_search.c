@@ -476,6 +476,70 @@ static void a_replica_half_as_fast_gets_half_as_much(void **state) {
     free_devices(&d);
 }
 
+/* Two ranks with one layer each, F, I and W of 1 ms, 4 microbatches, 10 ms on the way. A message is done when
+ * it arrives, and then the next one of its communicator begins. The last gradient arrives, then I and W
+ * follow: 2 ms. one communicator (a pair of ranks is the whole pipeline): the first F, then 8 messages: 1 +
+ * 80 + 2 one per direction (on two linear ranks, one per kind is the same): the first F, 4 activations, F and
+ * I of the last one, its gradient: 1 + 40 + 2 + 10 + 2 decoupled: F, the way, 4 F and 4 I of the second rank,
+ * the way: 1 + 10 + 8 + 10 + 2 */
+static void messages_wait_in_their_communicators(void **state) {
+    (void)state;
+    const struct {
+        sl_regime regime;
+        int communicators, ms, chosen;
+    } cases[] = {{SL_DECOUPLED, 0, 31, 0},
+                 {SL_FIFO, SL_OF_PIPELINE, 83, SL_OF_PIPELINE},
+                 {SL_FIFO, SL_OF_PAIR, 83, SL_OF_PAIR},
+                 {SL_FIFO, SL_OF_DIRECTION, 55, SL_OF_DIRECTION},
+                 {SL_FIFO, SL_OF_KIND, 55, SL_OF_KIND},
+                 {SL_FIFO, -1, 55, SL_OF_DIRECTION}};
+    sl_model_work m;
+    sl_devices d;
+    sl_shape_fixed fixed = sl_shape_free();
+    fixed.pipeline = 2;
+    fixed.chunks = fixed.size = 1;
+    make_model(2, 4, 100, 0, &m);
+    make_devices(2, 1, 0, 10e6, 0, &d);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sl_choices found;
+        d.communication = (sl_devices_communication){
+            .given = 1, .regime = cases[i].regime, .communicators = cases[i].communicators};
+        assert_ok(choose(&m, &d, &fixed, &found));
+        const sl_choice *c = &found.choice[0];
+        assert_int_equal(c->time, cases[i].ms * SL_MS);
+        assert_int_equal(c->problem.communication, cases[i].regime);
+        assert_true(cases[i].regime != SL_FIFO || (int)c->problem.communicators == cases[i].chosen);
+        assert_true(found.bound <= c->time);
+        if (cases[i].communicators < 0) {
+            assert_int_equal(found.with[SL_OF_PIPELINE], 83 * SL_MS);
+            assert_int_equal(found.with[SL_OF_PAIR], 83 * SL_MS);
+            assert_int_equal(found.with[SL_OF_DIRECTION], 55 * SL_MS);
+            assert_int_equal(found.with[SL_OF_KIND], 55 * SL_MS);
+        } else
+            assert_int_equal(found.with[SL_OF_KIND], 0);
+        sl_choices_free(&found);
+    }
+    /* what is fixed counts, and one communicator is enough where there is no way */
+    sl_choices found;
+    assert_ok(sl_shape_fix(&fixed, "communication", "fifo"));
+    d.communication = (sl_devices_communication){.regime = SL_BATCHED};
+    d.latency[1] = d.latency[2] = 0;
+    assert_ok(choose(&m, &d, &fixed, &found));
+    assert_int_equal(found.choice[0].problem.communication, SL_FIFO);
+    assert_int_equal(found.choice[0].problem.communicators, SL_OF_PIPELINE);
+    assert_int_equal(found.with[SL_OF_PIPELINE], found.with[SL_OF_KIND]);
+    sl_choices_free(&found);
+    assert_ok(sl_shape_fix(&fixed, "communicators", "pair"));
+    assert_ok(choose(&m, &d, &fixed, &found));
+    assert_int_equal(found.choice[0].problem.communicators, SL_OF_PAIR);
+    sl_choices_free(&found);
+    assert_ok(sl_shape_fix(&fixed, "communication", "batched"));
+    assert_int_equal(choose(&m, &d, &fixed, &found), SL_EINVAL);
+    sl_choices_free(&found);
+    free_model(&m);
+    free_devices(&d);
+}
+
 static sl_time planned(const sl_problem *p) {
     const sl_plan_options options = {.schedule = "auto", .time_limit = 0.1, .seed = 1, .threads = 1};
     sl_problem copy;
@@ -617,6 +681,7 @@ int main(void) {
         cmocka_unit_test(an_optimizer_on_the_host_costs_what_its_moves_take),
         cmocka_unit_test(activations_move_to_the_host_where_memory_binds),
         cmocka_unit_test(a_replica_half_as_fast_gets_half_as_much),
+        cmocka_unit_test(messages_wait_in_their_communicators),
         cmocka_unit_test(the_best_of_all_splits_is_found),
         cmocka_unit_test(replicas_of_one_kind_are_equal),
         cmocka_unit_test(no_allocation_that_fails_leaks_or_lies),
