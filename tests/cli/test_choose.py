@@ -146,6 +146,27 @@ def test_messages_have_the_regime_of_the_cluster_or_the_framework():
     expect(done.returncode == 2 and "wrong.yaml" in done.stderr and "does not count receive buffers" in done.stderr, done.stderr)
 
 
+def test_ranks_are_on_the_devices_that_suit_them():
+    site = {"n0": 0, "n1": 1, "n2": 0, "n3": 1}
+    sites = {"hosts": list(site), "device": DEVICES["device"],
+             "links": {"default": {"latency_ms": 5, "bandwidth_gbps": 100},
+                       "groups": [{"hosts": [name for name in site if site[name] == k], "latency_ms": 0.01, "bandwidth_gbps": 100} for k in (0, 1)]}}
+    words = ("choose", small, written("sites.yaml", sites), "--time-limit", "2", "--fix", "tensor=1", "--fix", "data=1", "--fix", "chunks=1")
+    done = run(*words, "--format", "json")
+    expect(done.returncode == 0, done.stderr)
+    best = json.loads(done.stdout)["arrangements"][0]
+    at = best["positions"]
+    expect(sorted(at) == list(site), f"{at}")
+    # the file's order crosses three times, any order at least once
+    expect(sum(site[a] != site[b] for a, b in zip(at, at[1:])) == 1, f"{at}")
+    text = run(*words).stdout
+    expect("devices of pipeline rank 0: n" in text, text)
+    best = chosen("--fix", "tensor=2", "--fix", "data=2", "--fix", "pipeline=2", "--fix", "neighbors=stages")["arrangements"][0]
+    # ranks of one tensor group first, then replicas, then pipeline ranks; the file's order has the pipeline ranks of a replica first
+    expect(best["positions"] == [f"node{n}/{k}" for n, k in ((0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (0, 3), (1, 2), (1, 3))], f"{best['positions']}")
+    expect("devices of pipeline rank" not in run("choose", small, devices, "--time-limit", "1").stdout, "all alike")
+
+
 def test_errors_name_what_is_wrong():
     for words, code, said in (([small], 2, "needs a CLUSTER"), ([], 2, "give a MODEL and a CLUSTER"), ([small, devices, "--fix", "tensor"], 2, "--fix takes NAME=VALUE"), ([small, devices, "--fix", "color=red"], 2, "--fix takes tensor"),
                               ([small, devices, "--fix", "placement=ring"], 2, "linear, loop, wave"), ([small, devices, "--fix", "tensor=0"], 2, "whole number from 1"),

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#define MAX_NAMED 64 /* devices that are listed in text */
+
 /* Where the time of an iteration goes, s, on average over ranks. */
 typedef struct losses {
     double computed, recomputed, tensor, context, expert, weights, sums, bubble, update;
@@ -64,6 +66,38 @@ static json_t *split_json(const sl_choice *c) {
     return list;
 }
 
+/* node0, or node0/3 if the host has several devices. */
+static void device_name(const sl_devices *d, int device, char *name, size_t size) {
+    int host = d->device[device].host, first = device, last = device;
+    while (first > 0 && d->device[first - 1].host == host)
+        first--;
+    while (last + 1 < d->count && d->device[last + 1].host == host)
+        last++;
+    if (first < last)
+        snprintf(name, size, "%s/%d", d->name[host], device - first);
+    else
+        snprintf(name, size, "%s", d->name[host]);
+}
+
+/* The device of a rank, numbered as frameworks do: tensor ranks, context ranks, replicas, pipeline ranks. */
+static int device_of(const sl_choice *c, int number) {
+    const sl_shape *s = &c->shape;
+    int tensor = s->division.tensor, context = s->division.context,
+        at = sl_shape_device(s, number % tensor, number / tensor % context,
+                             number / tensor / context % s->data, number / tensor / context / s->data);
+    return c->device ? c->device[at] : at;
+}
+
+static json_t *devices_json(const sl_choice *c, const sl_devices *d) {
+    json_t *list = json_array();
+    char name[300];
+    for (int number = 0; number < d->count; number++) {
+        device_name(d, device_of(c, number), name, sizeof name);
+        json_array_append_new(list, json_string(name));
+    }
+    return list;
+}
+
 /* The regime of messages, in `fifo` with its communicators. */
 static json_t *communication_json(const sl_problem *p) {
     json_t *object = json_pack("{s:s}", "regime", sl_regime_names[p->communication]);
@@ -81,24 +115,26 @@ static json_t *with_json(const sl_choices *f) {
     return object;
 }
 
-static json_t *choice_json(const sl_choice *c) {
+static json_t *choice_json(const sl_choice *c, const sl_devices *d) {
     const sl_shape *s = &c->shape;
     const losses l = losses_of(c);
     return json_pack(
-        "{s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:i,s:i,s:o,s:i,s:s,s:s,s:o,s:s,s:s,s:o,s:o,s:f,s:f,s:f,s:f,s:o,s:f,"
+        "{s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:i,s:i,s:o,s:i,s:s,s:s,s:o,s:s,s:o,s:s,s:o,s:o,s:f,s:f,s:f,s:f,s:o,s:"
+        "f,"
         "s:{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}}",
         "tensor", s->division.tensor, "context", s->division.context, "expert", s->division.expert, "data",
         s->data, "pipeline", s->pipeline, "chunks", s->chunks, "placement", sl_placement_name(s->placement),
         "microbatch_size", s->division.size, "microbatches", c->problem.microbatches, "split", split_json(c),
         "zero", s->zero, "offload", sl_host_use_names[s->offload], "recompute",
         sl_recompute_names[s->division.recompute], "recomputed_stages", recompute_json(&c->problem),
-        "neighbors", sl_neighbors_names[s->neighbors], "schedule", c->plan.schedule, "communication",
-        communication_json(&c->problem), "cut", sl_choose_cut_json(&c->problem), "iteration_ms",
-        sl_to_ms(c->time), "lower_bound_ms", sl_to_ms(c->bound), "tokens_per_s", c->tokens_per_s, "memory_gb",
-        c->memory / 1e9, "memory_gb_by_rank", memory_json(c), "host_memory_gb", c->host_memory / 1e9,
-        "time_ms", "computed", 1e3 * l.computed, "recomputed", 1e3 * l.recomputed, "tensor", 1e3 * l.tensor,
-        "context", 1e3 * l.context, "expert", 1e3 * l.expert, "weights", 1e3 * l.weights, "sums",
-        1e3 * l.sums, "bubble", 1e3 * l.bubble, "update", 1e3 * l.update);
+        "neighbors", sl_neighbors_names[s->neighbors], "positions", devices_json(c, d), "schedule",
+        c->plan.schedule, "communication", communication_json(&c->problem), "cut",
+        sl_choose_cut_json(&c->problem), "iteration_ms", sl_to_ms(c->time), "lower_bound_ms",
+        sl_to_ms(c->bound), "tokens_per_s", c->tokens_per_s, "memory_gb", c->memory / 1e9,
+        "memory_gb_by_rank", memory_json(c), "host_memory_gb", c->host_memory / 1e9, "time_ms", "computed",
+        1e3 * l.computed, "recomputed", 1e3 * l.recomputed, "tensor", 1e3 * l.tensor, "context",
+        1e3 * l.context, "expert", 1e3 * l.expert, "weights", 1e3 * l.weights, "sums", 1e3 * l.sums, "bubble",
+        1e3 * l.bubble, "update", 1e3 * l.update);
 }
 
 static double gap(const sl_choices *f) {
@@ -109,7 +145,7 @@ sl_status sl_choices_write_json(const sl_choices *f, const sl_model_work *model,
                                 FILE *out) {
     json_t *list = json_array();
     for (int i = 0; i < f->count; i++)
-        json_array_append_new(list, choice_json(&f->choice[i]));
+        json_array_append_new(list, choice_json(&f->choice[i], devices));
     json_t *all = json_pack(
         "{s:s,s:s?,s:i,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:f,s:o,s:o}", "format", "slackline-choices-1", "model",
         model->name, "devices", devices->count, "sequences", (json_int_t)model->sequences, "lower_bound_ms",
@@ -155,6 +191,26 @@ static void write_row(const sl_choice *c, FILE *out) {
             s->offload ? sl_host_use_names[s->offload] : "-", keeps, c->plan.schedule, 100 * l.bubble / whole,
             100 * (l.tensor + l.context + l.expert) / whole, 100 * (l.sums + l.weights + l.update) / whole,
             100 * l.recomputed / whole);
+}
+
+/* If they are not in the file's order. */
+static void write_devices(const sl_choice *c, const sl_devices *d, FILE *out) {
+    int each = d->count / c->shape.pipeline;
+    char name[300];
+    if (!c->device)
+        return;
+    if (d->count > MAX_NAMED) {
+        fprintf(out, "devices in another order than in the file: --format json lists them\n");
+        return;
+    }
+    for (int rank = 0; rank < c->shape.pipeline; rank++) {
+        fprintf(out, "devices of pipeline rank %d:", rank);
+        for (int i = 0; i < each; i++) {
+            device_name(d, device_of(c, rank * each + i), name, sizeof name);
+            fprintf(out, " %s", name);
+        }
+        fprintf(out, "\n");
+    }
 }
 
 static void write_communication(const sl_choices *f, FILE *out) {
@@ -214,6 +270,7 @@ void sl_choices_write_text(const sl_choices *f, const sl_model_work *model, cons
     if (f->choice[0].split)
         write_split(&f->choice[0], out);
     write_communication(f, out);
+    write_devices(&f->choice[0], devices, out);
     fprintf(out,
             "idle: waiting in the pipeline; sent: messages of tensor, context and expert ranks; sums: those "
             "over replicas, "

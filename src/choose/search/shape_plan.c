@@ -10,8 +10,8 @@
 void sl_choice_free(sl_choice *c) {
     sl_plan_free(&c->plan);
     sl_problem_free(&c->problem);
-    sl_free(c->split);
-    c->split = NULL;
+    SL_FREE(c->split, c->device);
+    c->split = c->device = NULL;
 }
 
 sl_status sl_shape_problem_of(const sl_shape_planning *s, const sl_shape *shape, int microbatches,

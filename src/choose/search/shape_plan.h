@@ -22,6 +22,7 @@ typedef struct sl_choice {
     sl_plan plan;
     sl_shape_parts parts;
     int *split;         /* [data] microbatches of each replica; NULL: all have as many */
+    int *device;        /* [devices] index of the device at each position (sl_shape_device); NULL: the same */
     sl_time time;       /* of an iteration: the plan and the update of weights */
     sl_time bound;      /* of this shape */
     double memory;      /* bytes of the rank that needs most */

@@ -1,5 +1,6 @@
 #include "choose/search/shape_search.h"
 #include "base/memory.h"
+#include "choose/search/shape_arrange.h"
 #include "choose/search/shape_split.h"
 #include "plan/pipeline/layers.h"
 
@@ -15,11 +16,12 @@
 #define ESTIMATING 0.4
 #define PLANNING 0.7
 #define RESTING 0.85
-#define SEARCHING 0.95 /* then: other communicators */
-#define BETTER 0.995   /* an estimate that is planned at once, times the best plan */
-#define CLOSE 1.02     /* estimates of shapes that are searched, times the least */
-#define SMALLER 0.97   /* memory of shapes that need less, times the smallest */
-#define FRONT 64       /* choices kept while searching */
+#define SEARCHING 0.92 /* then: other devices, and other communicators, for the best */
+#define ARRANGING 0.96
+#define BETTER 0.995 /* an estimate that is planned at once, times the best plan */
+#define CLOSE 1.02   /* estimates of shapes that are searched, times the least */
+#define SMALLER 0.97 /* memory of shapes that need less, times the smallest */
+#define FRONT 64     /* choices kept while searching */
 
 /* A shape on its way. */
 typedef struct candidate {
@@ -399,7 +401,6 @@ static sl_status choose_communicators(shape_search *s) {
     for (int more = SL_OF_PAIR; more <= SL_OF_KIND; more++) /* what fewer can, more can */
         if (with[more - 1] > 0 && (with[more] == 0 || with[more] > with[more - 1]))
             with[more] = with[more - 1];
-    drop_larger(s->found);
     return SL_OK;
 }
 
@@ -453,7 +454,10 @@ static sl_status search(shape_search *s) {
     SL_TRY(bound_all(s));
     SL_TRY(estimate_all(s));
     SL_TRY(plan_estimated(s));
+    if (sl_arrange_matters(s->planning.devices))
+        SL_TRY(sl_arrange(&s->planning, left(s, ARRANGING), s->options->threads, &s->found->choice[0]));
     SL_TRY(choose_communicators(s));
+    drop_larger(s->found);
     bound_space(s);
     shorten(s->found, s->options->most);
     return SL_OK;

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "choose/search/positions.h"
+#include "choose/search/shape_arrange.h"
 #include "choose/search/shape_search.h"
 #include "plan/pipeline/layers.h"
 
@@ -623,6 +624,92 @@ static void replicas_of_one_kind_are_equal(void **state) {
     free_devices(&d);
 }
 
+/* Every assignment of four devices to the positions of two replicas of two ranks, each planned; *file: that
+ * of the order of the file. */
+static sl_time best_of_assignments(const sl_model_work *m, const sl_devices *d, const sl_shape *s,
+                                   sl_time *file) {
+    const sl_choose_options options = {.seed = 1};
+    sl_time best = SL_TIME_NEVER;
+    for (int code = 0; code < 256; code++) {
+        const int device[] = {code & 3, code >> 2 & 3, code >> 4 & 3, code >> 6};
+        int seen = 0;
+        for (int i = 0; i < 4; i++)
+            seen |= 1 << device[i];
+        if (seen != 15)
+            continue;
+        sl_devices other = *d;
+        sl_position_table positions = {.devices = &other};
+        const sl_shape_planning there = {
+            .model = m, .devices = &other, .options = &options, .positions = &positions};
+        sl_choice made;
+        other.device = calloc(4, sizeof *other.device);
+        for (int i = 0; i < 4; i++)
+            other.device[i] = d->device[device[i]];
+        assert_ok(sl_shape_plan(&there, s, 0, 0.02, 1, &made));
+        best = sl_sooner(best, made.time);
+        if (code == (0 | 1 << 2 | 2 << 4 | 3 << 6))
+            *file = made.time;
+        sl_choice_free(&made);
+        sl_position_table_free(&positions);
+        free(other.device);
+    }
+    return best;
+}
+
+/* The first and the last host are on another site, or half as fast: the order of the file is wrong for both
+ * kinds of neighbors. */
+static void positions_are_found_where_hosts_differ(void **state) {
+    (void)state;
+    for (int slow = 0; slow < 2; slow++) {
+        sl_model_work m;
+        sl_devices d;
+        sl_choices found;
+        sl_shape_fixed fixed = sl_shape_free();
+        fixed.data = fixed.pipeline = 2;
+        fixed.chunks = fixed.size = 1;
+        fixed.zero = fixed.uneven = fixed.again = 0;
+        make_model(4, 8, 1e6, 1e6, &m);
+        make_devices(4, 1, 0, 1e4, 0.1, &d);
+        const int site[] = {0, 1, 1, 0};
+        for (int i = 0; i < 16 && !slow; i++)
+            if (site[i / 4] != site[i % 4])
+                d.latency[i] = 1e7;
+        if (slow) {
+            d.device[0].speed = d.device[3].speed = 0.5;
+            for (int i = 0; i < 16; i++)
+                d.pace[i] = i / 4 == i % 4 ? 0 : 0.01;
+        }
+        assert_ok(choose(&m, &d, &fixed, &found));
+        const sl_choice *c = &found.choice[0];
+        sl_time file = 0, best = best_of_assignments(&m, &d, &c->shape, &file);
+        printf("all assignments: %.3f ms, that of the file %.3f, found %.3f\n", sl_to_ms(best),
+               sl_to_ms(file), sl_to_ms(c->time));
+        assert_true((double)c->time <= 1.005 * (double)best && found.bound <= c->time);
+        assert_true(c->device && (double)c->time < 0.95 * (double)file);
+        assert_int_equal(1 << c->device[0] | 1 << c->device[1] | 1 << c->device[2] | 1 << c->device[3], 15);
+        sl_choices_free(&found);
+        free_model(&m);
+        free_devices(&d);
+    }
+}
+
+/* Where all hosts and links are alike, ranks are in the order of the file. */
+static void equal_hosts_keep_their_order(void **state) {
+    (void)state;
+    sl_devices d;
+    make_devices(3, 2, 1e9, 1e4, 0.1, &d);
+    assert_int_equal(sl_arrange_matters(&d), 0);
+    d.latency[4] = 5; /* within a host */
+    assert_int_equal(sl_arrange_matters(&d), 1);
+    d.latency[4] = 0;
+    d.pace[1] = 0.2;
+    assert_int_equal(sl_arrange_matters(&d), 1);
+    d.pace[1] = 0.1;
+    d.device[5].speed = 0.9;
+    assert_int_equal(sl_arrange_matters(&d), 1);
+    free_devices(&d);
+}
+
 static void no_allocation_that_fails_leaks_or_lies(void **state) {
     (void)state;
     sl_model_work m;
@@ -642,6 +729,20 @@ static void no_allocation_that_fails_leaks_or_lies(void **state) {
         sl_choices_free(&found);
     }
     assert_int_equal(status, SL_OK);
+    d.device[1].speed = 0.5; /* positions matter */
+    assert_ok(sl_choose(&m, &d, &options, &found));
+    sl_position_table positions = {.devices = &d};
+    const sl_shape_planning planning = {
+        .model = &m, .devices = &d, .options = &options, .positions = &positions};
+    status = SL_ENOMEM;
+    for (long n = 0; status != SL_OK; n = n < 300 ? n + 1 : n + n / 3) {
+        sl_alloc_fail_at(n);
+        status = sl_arrange(&planning, 0, 1, &found.choice[0]);
+        sl_alloc_fail_at(-1);
+        assert_true(status == SL_OK || status == SL_ENOMEM);
+    }
+    sl_choices_free(&found);
+    sl_position_table_free(&positions);
     free_model(&m);
     free_devices(&d);
 }
@@ -684,6 +785,8 @@ int main(void) {
         cmocka_unit_test(messages_wait_in_their_communicators),
         cmocka_unit_test(the_best_of_all_splits_is_found),
         cmocka_unit_test(replicas_of_one_kind_are_equal),
+        cmocka_unit_test(positions_are_found_where_hosts_differ),
+        cmocka_unit_test(equal_hosts_keep_their_order),
         cmocka_unit_test(no_allocation_that_fails_leaks_or_lies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
