@@ -3,8 +3,8 @@
  *
  * Every cut of a linear placement is covered: a rank with layers b .. e - 1 cannot begin before the forwards
  * of the layers before, on the fastest rank; after its last I come their backwards, while its W may be left
- * for the end. Other placements: the work of all layers, shared out by speed, and the way of one microbatch
- * there and back. */
+ * for the end. Other placements: the work of all layers, shared out by speed. All placements: the way of one
+ * microbatch there and back, and the messages of all microbatches on each link, one after the other. */
 #include "base/memory.h"
 #include "choose/search/shape.h"
 #include "plan/pipeline/layers.h"
@@ -18,6 +18,11 @@ typedef struct bound_sums {
     double *hosted;                /* bytes in host memory */
     double *stays;                 /* bytes times ns that these stay at least */
 } bound_sums;
+
+/* The larger of two; the first if the second is not a number. */
+static inline double larger(double a, double b) {
+    return b > a ? b : a;
+}
 
 static double least_kept(const sl_layers *l, size_t layer) {
     return l->recompute ? fmin(l->input[layer], l->delta[SL_F][layer]) : l->delta[SL_F][layer];
@@ -57,16 +62,16 @@ static double rank_ns(const sl_problem *p, const bound_sums *b, int rank, int fi
            hosted = b->hosted[end] - b->hosted[first];
     if ((l->memory && needed > l->memory[rank] * (1 + 1e-9)) || hosted > l->host_memory * (1 + 1e-9))
         return INFINITY;
-    double head = fmax(b->forward[first] / fastest + hops, b->gather[end] - b->gather[first]),
+    double head = larger(b->forward[first] / fastest + hops, b->gather[end] - b->gather[first]),
            tail = b->back[first] / fastest + hops, each = p->microbatches / l->speed[rank],
            to_last_i = b->forward[end] - b->forward[first] + b->back[end] - b->back[first],
            all = b->work[end] - b->work[first];
-    double time = head + fmax(each * to_last_i + tail, each * all + b->reduce[end] - b->reduce[first]);
+    double time = head + larger(each * to_last_i + tail, each * all + b->reduce[end] - b->reduce[first]);
     if (!l->memory)
         return time;
     double room = l->memory[rank] - (b->weights[end] - b->weights[first]) +
                   (p->host_limit ? l->host_memory - hosted : 0);
-    return fmax(time, p->microbatches * (b->stays[end] - b->stays[first]) / room);
+    return larger(time, p->microbatches * (b->stays[end] - b->stays[first]) / room);
 }
 
 /* The least over cuts of the largest rank_ns: least[e] for the ranks so far with e layers. */
@@ -78,11 +83,15 @@ static sl_status best_cut(const sl_problem *p, const bound_sums *b, double faste
     for (int e = 0; e <= n; e++)
         least[e] = e == 0 ? 0 : INFINITY;
     for (int rank = 0; rank < p->ranks; rank++) {
-        for (int e = 0; e <= n; e++) {
+        int most = n - (p->ranks - 1 - rank); /* a layer for each of the later ranks */
+        for (int e = 0; e <= n; e++)
             next[e] = INFINITY;
+        for (int e = rank + 1 < p->ranks ? rank + 1 : n; e <= most; e++) {
             for (int first = e - 1; first >= rank; first--) {
-                double mine = rank_ns(p, b, rank, first, e, fastest, hops);
-                next[e] = fmin(next[e], fmax(mine, least[first]));
+                if (least[first] < next[e]) {
+                    double mine = larger(rank_ns(p, b, rank, first, e, fastest, hops), least[first]);
+                    next[e] = mine < next[e] ? mine : next[e];
+                }
                 if (p->microbatches * (b->work[e] - b->work[first]) / p->layers->speed[rank] > next[e])
                     break; /* more layers take longer still */
             }
@@ -97,6 +106,36 @@ static sl_status best_cut(const sl_problem *p, const bound_sums *b, double faste
     *best = least[n];
     sl_free(least);
     return SL_OK;
+}
+
+/* Messages, ns. */
+typedef struct bound_messages {
+    double way;  /* of one microbatch, there */
+    double all;  /* of all microbatches on the link with the most, which takes one at a time */
+    double once; /* where each microbatch passes a link once: of the others there, besides a whole way */
+} bound_messages;
+
+/* How often a microbatch passes the hop from a rank to the next on its way there. */
+static int passes(const sl_problem *p, int rank) {
+    int chunks = p->stages / p->ranks;
+    if (rank + 1 < p->ranks)
+        return chunks;
+    return p->placement == SL_LOOP && p->ranks > 1 ? chunks - 1 : 0;
+}
+
+static bound_messages messages_of(const sl_problem *p) {
+    bound_messages m = {0};
+    for (int rank = 0; rank < p->ranks; rank++) {
+        const sl_link *link = &p->link[rank * p->ranks + (rank + 1) % p->ranks];
+        double transfer = (double)link->transfer;
+        int mine = passes(p, rank);
+        m.way += mine * (transfer + (double)link->latency);
+        /* gradients come back on the other direction; a wave turns, and two ranks in a loop have one link */
+        int busy = p->placement == SL_LOOP && p->ranks == 2 ? passes(p, 0) + passes(p, 1) : mine;
+        m.all = larger(m.all, (double)p->microbatches * busy * transfer);
+        m.once = larger(m.once, busy == 1 ? (p->microbatches - 1) * transfer : 0);
+    }
+    return m;
 }
 
 sl_status sl_shape_bound_of(const sl_problem *p, const sl_shape_parts *parts, sl_shape_bound *bound) {
@@ -114,14 +153,16 @@ sl_status sl_shape_bound_of(const sl_problem *p, const sl_shape_parts *parts, sl
     }
     double on_host = p->host_limit ? p->ranks * l->host_memory - b.hosted[n] : 0;
     sl_status status = SL_OK;
-    double shared = p->microbatches * b.work[n] / speeds, way = (b.forward[n] + b.back[n]) / fastest;
+    const bound_messages messages = messages_of(p);
+    double shared = p->microbatches * b.work[n] / speeds,
+           way = (b.forward[n] + b.back[n]) / fastest + 2 * messages.way + messages.once;
     if (p->placement == SL_LINEAR)
         status = best_cut(p, &b, fastest, &best);
     else if (b.weights[n] > room || b.hosted[n] > p->ranks * l->host_memory * (1 + 1e-9))
         best = INFINITY;
     if (room < INFINITY && room > b.weights[n])
         best = fmax(best, p->microbatches * b.stays[n] / (room + on_host - b.weights[n]));
-    best = fmax(best, fmax(shared, way)) + parts->update * 1e9;
+    best = fmax(fmax(best, messages.all), fmax(shared, way)) + parts->update * 1e9;
     best *= 1 - 1e-9;
     if (scaled) /* ops are rounded to the ns */
         best -= 2.0 * p->microbatches * (p->stages / p->ranks) + 3.0 * p->stages;

@@ -115,8 +115,25 @@ static double largest_host(const sl_problem *p, const sl_plan *plan) {
     return most;
 }
 
-double sl_shape_busiest(const sl_problem *p) {
+/* Messages of a microbatch on a link. */
+static double busiest_link(const sl_problem *p) {
     double most = 0;
+    for (int rank = 0; rank < p->ranks; rank++)
+        for (int other = 0; other < rank; other++) {
+            const sl_link *one = &p->link[rank * p->ranks + other], *back = &p->link[other * p->ranks + rank];
+            double transfer = (double)sl_later(one->transfer, back->transfer);
+            int passes = 0; /* activations on one direction, and gradients of those on the other */
+            for (int stage = 0; stage + 1 < p->stages && transfer > 0; stage++) {
+                int from = sl_problem_rank(p, stage), to = sl_problem_rank(p, stage + 1);
+                passes += (from == rank && to == other) || (from == other && to == rank);
+            }
+            most = fmax(most, passes * transfer);
+        }
+    return most;
+}
+
+double sl_shape_busiest(const sl_problem *p) {
+    double most = busiest_link(p);
     for (int rank = 0; rank < p->ranks; rank++) {
         double work = 0;
         for (int stage = 0; stage < p->stages; stage++)

@@ -63,7 +63,7 @@ void sl_shape_measure(const sl_shape_planning *planning, sl_choice *made);
 /** What an iteration takes besides its makespan, which begins with the first F: the gather before it, and the
  * update at the end; ns. Never fails. */
 double sl_shape_besides(const sl_problem *problem, const sl_shape_parts *parts);
-/** Work of the busiest rank for a microbatch, ns. Never fails. */
+/** What a microbatch takes of the busiest rank or link, ns. Never fails. */
 double sl_shape_busiest(const sl_problem *problem);
 /** Memory of the rank that needs most. Never fails. */
 double sl_shape_memory(const sl_problem *problem, const sl_plan *plan);

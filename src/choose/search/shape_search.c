@@ -1,5 +1,7 @@
 #include "choose/search/shape_search.h"
 #include "base/memory.h"
+#include "base/signals.h"
+#include "choose/search/candidates.h"
 #include "choose/search/shape_arrange.h"
 #include "choose/search/shape_split.h"
 #include "plan/pipeline/layers.h"
@@ -13,31 +15,22 @@
 #define MAX_THREADS 8
 #define ROUNDS 3 /* of microbatches per rank in an estimate */
 /* Shares of the time, after which each step ends. */
+#define ESTIMATING_PLAIN 0.2 /* if shapes with something in host memory follow */
 #define ESTIMATING 0.4
 #define PLANNING 0.7
 #define RESTING 0.85
-#define SEARCHING 0.92 /* then: other devices, and other communicators, for the best */
+#define SEARCHING 0.9 /* then: other devices, and other communicators, for the best */
 #define ARRANGING 0.96
 #define BETTER 0.995 /* an estimate that is planned at once, times the best plan */
 #define CLOSE 1.02   /* estimates of shapes that are searched, times the least */
 #define SMALLER 0.97 /* memory of shapes that need less, times the smallest */
 #define FRONT 64     /* choices kept while searching */
 
-/* A shape on its way. */
-typedef struct candidate {
-    sl_shape shape;
-    sl_shape_bound bound;
-    double guess;    /* ns: the order in which shapes are estimated */
-    double estimate; /* ns of an iteration; INFINITY: not estimated, or nothing fits */
-    double memory;   /* bytes, estimated */
-    int planned;
-} candidate;
-
 typedef struct shape_search {
     sl_shape_planning planning;
     const sl_choose_options *options;
     sl_position_table positions;
-    candidate *candidate; /* by guess */
+    sl_candidate *candidate; /* by turn and guess */
     size_t candidates;
     sl_time begin;
     sl_choices *found;
@@ -59,64 +52,6 @@ static int is_over(const shape_search *s, double share) {
     return sl_limit_is_over(&limit);
 }
 
-/* ---- bounds ---- */
-
-static int by_guess(const void *a, const void *b) {
-    const candidate *x = a, *y = b;
-    return x->guess < y->guess ? -1 : x->guess > y->guess;
-}
-
-/* What a plan may take, to begin with the most promising: 1F1B fills and drains through all ranks, and with
- * less memory than one microbatch per rank, ranks wait. Never below the bound. */
-static double guess(const sl_problem *p, const sl_shape *shape, const sl_shape_bound *bound) {
-    const sl_layers *l = p->layers;
-    double work = 0, kept = 0, weights = 0, room = 0;
-    for (int layer = 0; layer < l->count; layer++) {
-        work += (double)(l->time[SL_F][layer] + l->time[SL_B][layer]);
-        kept += shape->again ? l->input[layer] : l->delta[SL_F][layer];
-        weights += l->weights[layer];
-    }
-    for (int rank = 0; rank < p->ranks && l->memory; rank++)
-        room += l->memory[rank] + (p->host_limit ? l->host_memory : 0);
-    double rank_work = work / p->ranks, fill = (p->ranks - 1) * rank_work / shape->chunks,
-           needed = fmin(p->microbatches, p->ranks), has = l->memory ? (room - weights) / kept : INFINITY,
-           again = shape->again ? 1.3 : 1;
-    return fmax((double)bound->time, (p->microbatches * rank_work * again * fmax(1, needed / has)) + fill);
-}
-
-static sl_status bound_all(shape_search *s) {
-    size_t kept = 0;
-    for (size_t i = 0; i < s->candidates; i++) {
-        candidate *c = &s->candidate[i];
-        sl_problem p;
-        sl_shape_parts parts;
-        if (i > 0 && s->options->stop && atomic_load(s->options->stop)) {
-            s->cut_short = 1;
-            s->candidates = i;
-            break;
-        }
-        sl_status status;
-        if (c->shape.uneven)
-            status = sl_split_bound(&s->planning, &c->shape, &c->bound, &c->guess);
-        else {
-            status = sl_shape_problem_of(&s->planning, &c->shape, c->shape.microbatches, &p, &parts);
-            SL_THEN(status, sl_shape_bound_of(&p, &parts, &c->bound));
-            if (status == SL_OK)
-                c->guess = guess(&p, &c->shape, &c->bound);
-            sl_problem_free(&p);
-        }
-        if (status != SL_OK && status != SL_EINVAL)
-            return status;
-        c->estimate = INFINITY;
-        if (status == SL_OK && c->bound.time < SL_TIME_NEVER)
-            s->candidate[kept++] = *c;
-    }
-    s->found->dismissed += (long long)(s->candidates - kept);
-    s->candidates = kept;
-    qsort(s->candidate, kept, sizeof *s->candidate, by_guess);
-    return kept ? SL_OK : sl_error(SL_ENONE, "no shape of the model fits into the memory of the devices");
-}
-
 /* ---- estimates ---- */
 
 static int few_microbatches(const sl_shape *shape) {
@@ -125,7 +60,7 @@ static int few_microbatches(const sl_shape *shape) {
 }
 
 /* A plan for few microbatches, by families only; each further one takes the busiest rank's work. */
-static sl_status estimate(shape_search *s, candidate *c) {
+static sl_status estimate(shape_search *s, sl_candidate *c) {
     sl_problem p;
     sl_shape_parts parts;
     sl_plan plan = {0};
@@ -193,7 +128,7 @@ static sl_status add_choice(shape_search *s, sl_choice *made) {
     return SL_OK;
 }
 
-static sl_status plan_candidate(shape_search *s, candidate *c, double seconds, int threads) {
+static sl_status plan_candidate(shape_search *s, sl_candidate *c, double seconds, int threads) {
     sl_choice made;
     c->planned = 1;
     sl_status status = c->shape.uneven
@@ -214,7 +149,7 @@ static sl_status plan_candidate(shape_search *s, candidate *c, double seconds, i
 }
 
 /* Whether some planned choice is at least as short and small as this shape can be. With the lock. */
-static int is_dominated(const shape_search *s, const candidate *c) {
+static int is_dominated(const shape_search *s, const sl_candidate *c) {
     for (int i = 0; i < s->found->count; i++)
         if (s->found->choice[i].time <= c->bound.time && s->found->choice[i].memory <= c->bound.memory &&
             s->found->choice[i].shape.offload <=
@@ -223,14 +158,29 @@ static int is_dominated(const shape_search *s, const candidate *c) {
     return 0;
 }
 
+/* The next shape of a turn whose time is not over; NULL: none. One that fits is always found. With the lock.
+ */
+static sl_candidate *take_next(shape_search *s) {
+    while (s->next < s->candidates && s->status == SL_OK) {
+        sl_candidate *c = &s->candidate[s->next];
+        int hosted_follow = s->candidate[s->candidates - 1].turn != SL_TURN_PLAIN;
+        double share = c->turn == SL_TURN_PLAIN && hosted_follow ? ESTIMATING_PLAIN : ESTIMATING;
+        if (s->found->count == 0 || !is_over(s, share)) {
+            s->next++;
+            return c;
+        }
+        while (s->next < s->candidates && s->candidate[s->next].turn == c->turn)
+            s->next++;
+    }
+    return NULL;
+}
+
 static void *estimate_some(void *object) {
     shape_search *s = object;
     sl_status status = SL_OK;
     while (status == SL_OK) {
         pthread_mutex_lock(&s->lock);
-        int ends = s->next == s->candidates || s->status != SL_OK ||
-                   (s->found->count > 0 && is_over(s, ESTIMATING)); /* one that fits is always found */
-        candidate *c = ends ? NULL : &s->candidate[s->next++];
+        sl_candidate *c = take_next(s);
         int dominated = c && is_dominated(s, c);
         s->found->dismissed += dominated;
         s->found->estimated += c && !dominated;
@@ -265,7 +215,7 @@ static int thread_count(const sl_choose_options *options) {
 static sl_status estimate_all(shape_search *s) {
     pthread_t thread[MAX_THREADS];
     int started = 0, count = thread_count(s->options);
-    while (started + 1 < count && pthread_create(&thread[started], NULL, estimate_some, s) == 0)
+    while (started + 1 < count && sl_thread_start(&thread[started], estimate_some, s) == 0)
         started++;
     estimate_some(s);
     for (int i = 0; i < started; i++)
@@ -276,12 +226,12 @@ static sl_status estimate_all(shape_search *s) {
 /* ---- the front ---- */
 
 static int by_estimate(const void *a, const void *b) {
-    const candidate *x = *(candidate *const *)a, *y = *(candidate *const *)b;
+    const sl_candidate *x = *(sl_candidate *const *)a, *y = *(sl_candidate *const *)b;
     return x->estimate < y->estimate ? -1 : x->estimate > y->estimate;
 }
 
 /* The estimated shapes, the shortest first: *front[*count], free with sl_free. */
-static sl_status sort_estimated(const shape_search *s, candidate ***front, size_t *count) {
+static sl_status sort_estimated(const shape_search *s, sl_candidate ***front, size_t *count) {
     *count = 0;
     SL_TRY(sl_alloc(front, s->candidates, sizeof **front));
     for (size_t i = 0; i < s->candidates; i++)
@@ -298,7 +248,7 @@ static double left(const shape_search *s, double share) {
 
 /* A search for each of the shortest, and a quick plan for those that need less memory than all shorter ones.
  */
-static sl_status plan_front(shape_search *s, candidate *const *front, size_t count) {
+static sl_status plan_front(shape_search *s, sl_candidate *const *front, size_t count) {
     double smallest = INFINITY;
     size_t most = (size_t)s->options->most;
     sl_status status = SL_OK;
@@ -315,7 +265,7 @@ static sl_status plan_front(shape_search *s, candidate *const *front, size_t cou
 
 /* What was not planned yet and may still be shorter than the best, while there is time; an estimate may be
  * wrong. */
-static sl_status plan_rest(shape_search *s, candidate *const *front, size_t count) {
+static sl_status plan_rest(shape_search *s, sl_candidate *const *front, size_t count) {
     sl_status status = SL_OK;
     for (size_t i = 0; i < count && status == SL_OK && !is_over(s, RESTING); i++)
         if (!front[i]->planned && (double)front[i]->bound.time < s->best)
@@ -335,7 +285,7 @@ static sl_status search_best(shape_search *s) {
 }
 
 static sl_status plan_estimated(shape_search *s) {
-    candidate **front;
+    sl_candidate **front;
     size_t count;
     SL_TRY(sort_estimated(s, &front, &count));
     sl_status status = plan_front(s, front, count);
@@ -451,7 +401,9 @@ static sl_status search(shape_search *s) {
     s->candidates = status == SL_OK ? count : 0;
     sl_free(shape);
     SL_TRY(status);
-    SL_TRY(bound_all(s));
+    SL_TRY(sl_candidates_bound(&s->planning, thread_count(s->options), s->candidate, &s->candidates,
+                               &s->cut_short));
+    s->found->dismissed += (long long)(count - s->candidates);
     SL_TRY(estimate_all(s));
     SL_TRY(plan_estimated(s));
     if (sl_arrange_matters(s->planning.devices))

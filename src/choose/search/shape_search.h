@@ -1,9 +1,10 @@
 /* The best ways to train a model on a cluster: shapes (shape.h), each with its cut, schedule and positions.
  *
- * Branch and bound over shapes: every shape gets a bound, and in the order of a guess a plan for few
- * microbatches, from which its time is estimated; the most promising are planned in full at once, so that
- * shapes whose bound is above them are dismissed. What time is left goes to searches for the schedules of the
- * best. The result is the front of time and memory, and a time that no shape, cut and schedule can beat.
+ * Branch and bound over shapes: every shape gets a bound, and in the order of a guess (candidates.h) a plan
+ * for few microbatches, from which its time is estimated; the most promising are planned in full at once, so
+ * that shapes whose bound is above them are dismissed. What time is left goes to searches for the schedules
+ * of the best. The result is the front of time and memory, and a time that no shape, cut and schedule can
+ * beat.
  *
  * Estimates only order the work: every time in the result is that of a complete plan by the timing model. */
 #pragma once

@@ -541,6 +541,45 @@ static void messages_wait_in_their_communicators(void **state) {
     free_devices(&d);
 }
 
+/* Two ranks for four layers, F, I and W of 1 ms each, 4 microbatches, and a link that takes 100 ms for a
+ * message. linear, with one layer on the first rank: 1 ms of F, 4 messages, F and I of the last microbatch,
+ * its gradient, I and W: 1 + 400 + 6 + 100 + 2. Each direction of the link has 4 messages, and of a wave 8. A
+ * loop has two from the first rank to the second for each microbatch, and one back, with gradients the other
+ * way around: 12. */
+static void a_slow_link_counts_at_once(void **state) {
+    (void)state;
+    const struct {
+        const char *placement;
+        int ms, bound_ms; /* the bound: 4 ms of F, 4 ms of I, 100 ms back, and messages; or messages alone */
+    } cases[] = {{"linear", 509, 508}, {"wave", 0, 800}, {"loop", 0, 1200}};
+    sl_model_work m;
+    sl_devices d;
+    sl_choices found;
+    make_model(4, 4, 100, 0, &m);
+    make_devices(2, 1, 0, 0, 1e5, &d);
+    sl_shape_fixed fixed = sl_shape_free();
+    fixed.pipeline = 2;
+    fixed.size = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sl_shape_fixed one = fixed;
+        assert_ok(sl_shape_fix(&one, "placement", cases[i].placement));
+        one.chunks = i ? 2 : 1;
+        assert_ok(choose(&m, &d, &one, &found));
+        assert_true(found.bound >= cases[i].bound_ms * (SL_MS - 1) && found.bound <= found.choice[0].time);
+        printf("%s: %.4f ms, bound %.4f\n", cases[i].placement, sl_to_ms(found.choice[0].time),
+               sl_to_ms(found.bound));
+        assert_true(cases[i].ms == 0 || found.choice[0].time == cases[i].ms * SL_MS);
+        sl_choices_free(&found);
+    }
+    const sl_choose_options soon = {.fixed = fixed, .time_limit = 0.01, .most = 8, .threads = 1, .seed = 1};
+    assert_ok(sl_choose(&m, &d, &soon, &found));
+    assert_int_equal(found.choice[0].shape.placement, SL_LINEAR);
+    assert_true(found.choice[0].time <= 520 * SL_MS);
+    sl_choices_free(&found);
+    free_model(&m);
+    free_devices(&d);
+}
+
 static sl_time planned(const sl_problem *p) {
     const sl_plan_options options = {.schedule = "auto", .time_limit = 0.1, .seed = 1, .threads = 1};
     sl_problem copy;
@@ -783,6 +822,7 @@ int main(void) {
         cmocka_unit_test(activations_move_to_the_host_where_memory_binds),
         cmocka_unit_test(a_replica_half_as_fast_gets_half_as_much),
         cmocka_unit_test(messages_wait_in_their_communicators),
+        cmocka_unit_test(a_slow_link_counts_at_once),
         cmocka_unit_test(the_best_of_all_splits_is_found),
         cmocka_unit_test(replicas_of_one_kind_are_equal),
         cmocka_unit_test(positions_are_found_where_hosts_differ),
