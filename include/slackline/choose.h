@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The best ways to train a model on a cluster: the ranks of tensor, context, expert, data and pipeline
- * groups, the cut into stages, their placement, the size of a microbatch, recomputation, ZeRO and the
- * schedule, with predicted times and a bound that no arrangement can beat (docs/choosing.md).
+ * groups, the cut into stages, their placement, the size of a microbatch, recomputation, ZeRO, what is in
+ * host memory, the devices of the ranks and the schedule, with predicted times and a bound that no
+ * arrangement can beat (docs/choosing.md).
  *
  * A chooser has the values that must not change and the limits of the search. It reads a model and a cluster
  * and returns choices: a few arrangements, by time, each of which needs less memory than those before it. */
@@ -67,7 +68,8 @@ typedef struct slackline_arrangement {
     int tensor, context, expert, data, pipeline; /* ranks; expert ranks are among the data ranks */
     int chunks;                                  /* stages of a pipeline rank */
     slackline_placement placement;
-    int stages, size, microbatches; /* size: sequences of a microbatch; microbatches of a replica */
+    int stages, size, microbatches; /* size: sequences of a microbatch; microbatches: of the replica that
+                                       takes longest */
     int zero;                       /* 0 to 3 */
     int recomputed_stages;          /* slackline_choices_recomputes has which */
     const char *recompute;          /* of the other stages: "none" or "attention" */
@@ -90,6 +92,21 @@ int slackline_choices_first_layer(const slackline_choices *choices, int index, i
 int slackline_choices_recomputes(const slackline_choices *choices, int index, int stage);
 /** The bytes of a pipeline rank; 0: no such rank. */
 double slackline_choices_memory(const slackline_choices *choices, int index, int rank);
+
+/** What is in host memory: "none", "optimizer", "activations" or "both". NULL: no such arrangement. */
+const char *slackline_choices_offload(const slackline_choices *choices, int index);
+/** Bytes of host memory of the rank that needs most. */
+double slackline_choices_host_memory(const slackline_choices *choices, int index);
+/** Microbatches of a replica: fewer on slower devices, if that is faster. 0: no such replica. */
+int slackline_choices_microbatches(const slackline_choices *choices, int index, int replica);
+/** The device of a rank, counted from 0 in the order of the cluster file. Ranks are numbered as in
+ * frameworks: tensor ranks fastest, then context ranks, replicas, pipeline ranks. -1: no such rank. */
+int slackline_choices_device(const slackline_choices *choices, int index, int rank);
+/** What messages between stages wait for, as in a problem file: "decoupled", "inorder", "batched" or "fifo".
+ * *communicators (may be NULL): with "fifo" their kind, such as "pair"; otherwise NULL. NULL: no such
+ * arrangement. */
+const char *slackline_choices_communication(const slackline_choices *choices, int index,
+                                            const char **communicators);
 
 /** The pipeline of one replica as a problem with layers and the chosen cut. Free with
  * slackline_problem_free. */

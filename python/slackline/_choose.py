@@ -43,7 +43,7 @@ class Arrangement:
     chunks: int  # stages of a pipeline rank
     placement: str  # "linear", "loop" or "wave"
     microbatch_size: int  # sequences
-    microbatches: int  # of a replica
+    microbatches: int  # of the replica that takes longest
     zero: int
     recompute: str  # "none" or "attention"
     recomputed_stages: Tuple[int, ...]  # that recompute all of their layers
@@ -56,6 +56,12 @@ class Arrangement:
     memory_gb: float  # of the rank that needs most
     memory_gb_by_rank: Tuple[float, ...]
     spent: Spent
+    offload: str = "none"  # what is in host memory: "none", "optimizer", "activations" or "both"
+    host_memory_gb: float = 0  # of the rank that needs most
+    split: Tuple[int, ...] = ()  # microbatches of each replica
+    positions: Tuple[str, ...] = ()  # device of each rank, such as "node0/3": tensor ranks fastest, then context ranks, replicas, pipeline ranks
+    regime: str = "decoupled"  # of messages between stages
+    communicators: Optional[str] = None  # of these, in regime "fifo"
     _source: ClassVar[Optional["Tuple[_Choices, int]"]] = None  # not a field: choose sets it on each arrangement
 
     def problem(self) -> Problem:
@@ -91,6 +97,7 @@ class Choices:
     estimated: int  # by a short plan
     planned: int  # completely
     solve_ms: float
+    communicators_ms: Mapping[str, float]  # regime "fifo", communicators not given: iteration of the first with each
     text: str  # a table of the arrangements
 
 
@@ -162,16 +169,19 @@ def _choices_of(choices: _Choices) -> Choices:
     parsed = json.loads(_library.text("choices_write", choices.handle, b"json"))
     made = Choices(arrangements=tuple(_arrangement(choices, index, one) for index, one in enumerate(parsed["arrangements"])),
                    text=_library.text("choices_write", choices.handle, b"text"),
-                   **{name: parsed[name] for name in ("lower_bound_ms", "gap", "shapes", "dismissed", "estimated", "planned", "solve_ms")})
+                   **{name: parsed[name] for name in ("lower_bound_ms", "gap", "shapes", "dismissed", "estimated", "planned", "solve_ms", "communicators_ms")})
     return made
 
 
 def _arrangement(choices: _Choices, index: int, one: Mapping[str, Any]) -> Arrangement:
     names = ("tensor", "context", "expert", "data", "pipeline", "chunks", "placement", "microbatch_size", "microbatches", "zero", "recompute",
-             "neighbors", "iteration_ms", "lower_bound_ms", "tokens_per_s", "memory_gb")
+             "neighbors", "iteration_ms", "lower_bound_ms", "tokens_per_s", "memory_gb", "offload",
+             "host_memory_gb")
     spent = ("computed", "recomputed", "tensor", "context", "expert", "weights", "sums", "bubble", "update")
     made = Arrangement(schedule_name=one["schedule"], cut=tuple(one["cut"]), recomputed_stages=tuple(one["recomputed_stages"]),
-                       memory_gb_by_rank=tuple(one["memory_gb_by_rank"]), spent=Spent(**{f"{name}_ms": one["time_ms"][name] for name in spent}),
+                       memory_gb_by_rank=tuple(one["memory_gb_by_rank"]), split=tuple(one["split"]), positions=tuple(one["positions"]),
+                       regime=one["communication"]["regime"], communicators=one["communication"].get("communicators"),
+                       spent=Spent(**{f"{name}_ms": one["time_ms"][name] for name in spent}),
                        **{name: one[name] for name in names})
     object.__setattr__(made, "_source", (choices, index))
     return made

@@ -144,9 +144,9 @@ static sl_status allow_kinds(choose_request *a) {
     return SL_OK;
 }
 
-/* The regime of the framework of --format, unless the cluster file or --fix gives another. PyTorch's
- * pipelining batches all messages on the communicator of the pipeline's group, which is its only one. Between
- * two ops, a rank of Megatron-LM (1F1B) and DeepSpeed waits for what it sends and receives. */
+/* The regime of the framework of --format, unless the cluster file or --fix gives another. Over NCCL,
+ * PyTorch's pipelining (2.13) has a queue for the messages of each pair of ranks. Between two ops, a rank of
+ * Megatron-LM (1F1B) and DeepSpeed waits for what it sends and receives. */
 static void set_communication(choose_request *a) {
     static const sl_regime of_form[] = {[FORM_TORCHTITAN] = SL_FIFO,
                                         [FORM_MEGATRON] = SL_BATCHED,
@@ -162,7 +162,7 @@ static void set_communication(choose_request *a) {
     int is_fifo = f->regime >= 0 ? f->regime == SL_FIFO : c->regime == SL_FIFO,
         is_open = f->communicators < 0 && (c->regime != SL_FIFO || c->communicators < 0);
     if (is_fifo && is_open && (a->form == FORM_TORCHTITAN || a->form == FORM_PYTORCH))
-        f->communicators = SL_OF_PIPELINE;
+        f->communicators = SL_OF_PAIR;
 }
 
 /* PyTorch adds messages to an order by its own rule. */

@@ -193,7 +193,7 @@ SL_PUBLIC void slackline_choices_arrangement(const slackline_choices *choices, i
                                            .placement = (slackline_placement)s->placement,
                                            .stages = c->problem.stages,
                                            .size = s->division.size,
-                                           .microbatches = s->microbatches,
+                                           .microbatches = c->problem.microbatches,
                                            .zero = s->zero,
                                            .recomputed_stages = recomputed(&c->problem),
                                            .recompute = sl_recompute_names[s->division.recompute],
@@ -218,6 +218,35 @@ SL_PUBLIC int slackline_choices_recomputes(const slackline_choices *choices, int
 SL_PUBLIC double slackline_choices_memory(const slackline_choices *choices, int index, int rank) {
     const sl_choice *c = choice_of(choices, index);
     return c && rank >= 0 && rank < c->problem.ranks ? c->plan.peak_memory[rank] : 0;
+}
+
+SL_PUBLIC const char *slackline_choices_offload(const slackline_choices *choices, int index) {
+    const sl_choice *c = choice_of(choices, index);
+    return c ? sl_host_use_names[c->shape.offload] : NULL;
+}
+
+SL_PUBLIC double slackline_choices_host_memory(const slackline_choices *choices, int index) {
+    const sl_choice *c = choice_of(choices, index);
+    return c ? c->host_memory : 0;
+}
+
+SL_PUBLIC int slackline_choices_microbatches(const slackline_choices *choices, int index, int replica) {
+    const sl_choice *c = choice_of(choices, index);
+    return c && replica >= 0 && replica < c->shape.data ? sl_choice_microbatches(c, replica) : 0;
+}
+
+SL_PUBLIC int slackline_choices_device(const slackline_choices *choices, int index, int rank) {
+    const sl_choice *c = choice_of(choices, index);
+    return c && rank >= 0 && rank < choices->devices.count ? sl_choice_device(c, rank) : -1;
+}
+
+SL_PUBLIC const char *slackline_choices_communication(const slackline_choices *choices, int index,
+                                                      const char **communicators) {
+    const sl_choice *c = choice_of(choices, index);
+    int is_fifo = c && c->problem.communication == SL_FIFO;
+    if (communicators)
+        *communicators = is_fifo ? sl_communicators_names[c->problem.communicators] : NULL;
+    return c ? sl_regime_names[c->problem.communication] : NULL;
 }
 
 /* ---- one of them ---- */

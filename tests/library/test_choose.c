@@ -72,6 +72,48 @@ static void a_model_is_divided_as_by_hand(void **state) {
     slackline_chooser_free(chooser);
 }
 
+/* The same on two hosts of speeds 1 and 1/2 with two devices each: whichever devices the replicas are on,
+ * they have 8 microbatches together, and each device one rank. */
+static void devices_messages_and_host_memory_are_known(void **state) {
+    (void)state;
+    static const char mixed[] = "hosts: [{name: fast, devices: 2}, {name: slow, devices: 2, speed: 0.5}]\n"
+                                "links:\n"
+                                "  default: {latency_ms: 0, bandwidth_gbps: 1000000}\n"
+                                "  inside: {latency_ms: 0, bandwidth_gbps: 1000000}\n"
+                                "communication: fifo\n"
+                                "device: {tflops: 1, memory_gb_per_s: 10000000, memory_gb: 1, "
+                                "host_memory_gb: 1, host_gb_per_s: 1000}\n";
+    slackline_choices *choices;
+    const char *communicators;
+    int seen = 0;
+    slackline_chooser *chooser = make();
+    works(slackline_chooser_fix(chooser, "data", "2"));
+    works(slackline_chooser_fix(chooser, "pipeline", "2"));
+    works(slackline_chooser_fix(chooser, "size", "1"));
+    works(slackline_chooser_fix(chooser, "neighbors", "stages"));
+    works(slackline_chooser_fix(chooser, "offload", "activations"));
+    works(slackline_chooser_fix(chooser, "split", "uneven"));
+    works(slackline_chooser_parse(chooser, "model", model_text, "cluster", mixed, NULL, 0, &choices));
+    int one = slackline_choices_microbatches(choices, 0, 0),
+        other = slackline_choices_microbatches(choices, 0, 1);
+    assert_true(one >= 1 && other >= 1 && one + other == 8);
+    assert_int_equal(slackline_choices_microbatches(choices, 0, 2), 0);
+    assert_string_equal(slackline_choices_offload(choices, 0), "activations");
+    assert_true(slackline_choices_host_memory(choices, 0) <= 1e9);
+    for (int rank = 0; rank < 4; rank++)
+        seen |= 1 << slackline_choices_device(choices, 0, rank);
+    assert_int_equal(seen, 15);
+    assert_int_equal(slackline_choices_device(choices, 0, 4), -1);
+    assert_string_equal(slackline_choices_communication(choices, 0, &communicators), "fifo");
+    assert_non_null(communicators);
+    assert_null(slackline_choices_communication(choices, 32, &communicators));
+    assert_null(communicators);
+    assert_null(slackline_choices_offload(choices, 32));
+    assert_true(slackline_choices_host_memory(choices, 32) <= 0);
+    slackline_choices_free(choices);
+    slackline_chooser_free(chooser);
+}
+
 static void an_arrangement_is_a_problem_and_its_plan(void **state) {
     (void)state;
     slackline_choices *choices;
@@ -340,6 +382,7 @@ static void every_failed_allocation_is_a_status(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_is_divided_as_by_hand),
+        cmocka_unit_test(devices_messages_and_host_memory_are_known),
         cmocka_unit_test(an_arrangement_is_a_problem_and_its_plan),
         cmocka_unit_test(fixed_values_and_changes_hold),
         cmocka_unit_test(files_are_read),

@@ -26,6 +26,8 @@ def test_a_model_is_divided_as_by_hand():
     expect(first.cut == (0, 4, 8) and first.placement == "linear" and first.recompute == "none" and first.recomputed_stages == (), f"{first}")
     expect(0.72 <= first.memory_gb < 0.721 and first.memory_gb == max(first.memory_gb_by_rank), "four layers of 10 million parameters, 18 bytes each")
     expect(abs(sum(vars(first.spent).values()) - first.iteration_ms) < 1e-6 and first.spent.computed_ms == 48, f"{first.spent}")
+    expect((first.offload, first.host_memory_gb, first.split, first.regime, first.communicators) == ("none", 0, (4, 4), "decoupled", None), f"{first}")
+    expect(sorted(first.positions) == ["node0", "node1", "node2", "node3"] and found.communicators_ms == {}, f"{first.positions}")
     expect("layers of its stages: 4, 4" in found.text and found.planned >= 1, found.text)
     expect(all(a.memory_gb > b.memory_gb and a.iteration_ms <= b.iteration_ms for a, b in zip(found.arrangements, found.arrangements[1:])), "the front")
 

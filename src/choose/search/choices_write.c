@@ -62,7 +62,7 @@ static json_t *memory_json(const sl_choice *c) {
 static json_t *split_json(const sl_choice *c) {
     json_t *list = json_array();
     for (int replica = 0; replica < c->shape.data; replica++)
-        json_array_append_new(list, json_integer(c->split ? c->split[replica] : c->shape.microbatches));
+        json_array_append_new(list, json_integer(sl_choice_microbatches(c, replica)));
     return list;
 }
 
@@ -79,20 +79,11 @@ static void device_name(const sl_devices *d, int device, char *name, size_t size
         snprintf(name, size, "%s", d->name[host]);
 }
 
-/* The device of a rank, numbered as frameworks do: tensor ranks, context ranks, replicas, pipeline ranks. */
-static int device_of(const sl_choice *c, int number) {
-    const sl_shape *s = &c->shape;
-    int tensor = s->division.tensor, context = s->division.context,
-        at = sl_shape_device(s, number % tensor, number / tensor % context,
-                             number / tensor / context % s->data, number / tensor / context / s->data);
-    return c->device ? c->device[at] : at;
-}
-
 static json_t *devices_json(const sl_choice *c, const sl_devices *d) {
     json_t *list = json_array();
     char name[300];
     for (int number = 0; number < d->count; number++) {
-        device_name(d, device_of(c, number), name, sizeof name);
+        device_name(d, sl_choice_device(c, number), name, sizeof name);
         json_array_append_new(list, json_string(name));
     }
     return list;
@@ -206,7 +197,7 @@ static void write_devices(const sl_choice *c, const sl_devices *d, FILE *out) {
     for (int rank = 0; rank < c->shape.pipeline; rank++) {
         fprintf(out, "devices of pipeline rank %d:", rank);
         for (int i = 0; i < each; i++) {
-            device_name(d, device_of(c, rank * each + i), name, sizeof name);
+            device_name(d, sl_choice_device(c, rank * each + i), name, sizeof name);
             fprintf(out, " %s", name);
         }
         fprintf(out, "\n");

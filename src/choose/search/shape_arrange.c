@@ -36,7 +36,7 @@ int sl_arrange_matters(const sl_devices *d) {
 /* A plan has a sum over replicas for each of a rank's layers, and `topology` one for all: its links have less
  * latency and more time per byte, so that it takes as long, and so does a message between stages. With
  * latency l and pace p, `message` bytes, and `step` bytes in each step of a sum: l' + message p' = l +
- * message p    l' + step p' = layers l + step p Not with tensor ranks, whose sums are of other sizes. */
+ * message p, and l' + step p' = layers l + step p. Not with tensor ranks, whose sums are of other sizes. */
 static double latency_in_pace(const sl_cluster *c, double layers) {
     double step = 0;
     for (int rank = 0; rank < c->pipeline; rank++)

@@ -14,6 +14,18 @@ void sl_choice_free(sl_choice *c) {
     c->split = c->device = NULL;
 }
 
+int sl_choice_microbatches(const sl_choice *c, int replica) {
+    return c->split ? c->split[replica] : c->shape.microbatches;
+}
+
+int sl_choice_device(const sl_choice *c, int rank) {
+    const sl_shape *s = &c->shape;
+    int tensor = s->division.tensor, context = s->division.context,
+        at = sl_shape_device(s, rank % tensor, rank / tensor % context, rank / tensor / context % s->data,
+                             rank / tensor / context / s->data);
+    return c->device ? c->device[at] : at;
+}
+
 sl_status sl_shape_problem_of(const sl_shape_planning *s, const sl_shape *shape, int microbatches,
                               sl_problem *p, sl_shape_parts *parts) {
     const sl_positions *positions;

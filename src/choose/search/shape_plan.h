@@ -32,6 +32,12 @@ typedef struct sl_choice {
 
 void sl_choice_free(sl_choice *choice);
 
+/** Microbatches of a replica. Never fails. */
+int sl_choice_microbatches(const sl_choice *choice, int replica);
+/** The device of a rank. Ranks are numbered as in frameworks: tensor ranks fastest, then context ranks,
+ * replicas, pipeline ranks. Never fails. */
+int sl_choice_device(const sl_choice *choice, int rank);
+
 /* What plans are made from. Positions of every shape are in the table before several threads plan. */
 typedef struct sl_shape_planning {
     const sl_model_work *model;
