@@ -8,8 +8,7 @@
 #include "cli/command.h"
 #include "cli/plan_request.h"
 #include "launch/run_folder.h"
-#include "plan/draw/gantt_text.h"
-#include "report/adaptation.h"
+#include "report/screens.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +22,11 @@ extern char **environ;
 extern const char sl_demo_run[]; /* examples/slow-link.yaml, made by the build */
 
 #define DRAW_EVERY (SL_SECOND / 3)
-#define SHARE 20 /* times as long as drawing took: the ranks need the processors */
-enum { ITERATIONS = 80, BAR = 40 };
+#define SHARE 20                         /* times as long as drawing took: the ranks need the processors */
+enum { ITERATIONS = 80, COLUMNS = 100 }; /* COLUMNS: without a terminal */
+
+static const char title[] =
+    "Four ranks train a small model. The link of ranks 0 and 1 is slow from iteration 25 to 50.";
 
 typedef struct demo {
     const char *out;
@@ -54,42 +56,6 @@ static void free_shown(shown *s) {
     sl_run_data_free(&s->data);
 }
 
-static int is_news(const sl_run_data_event *e) {
-    static const char *const kinds[] = {"fault", "onset", "swap", "relief", "return"};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(e->kind, kinds[i]) == 0)
-            return 1;
-    return 0;
-}
-
-static void say_event(const sl_run_data_event *e, const char *end) {
-    const char *text = e->decided[0] ? e->decided : e->seen;
-    const int is_named = !e->where[0] || strstr(text, e->where) != NULL;
-    printf("iteration %d: %s%s%s, %s%s", e->iteration, e->kind, is_named ? "" : " of ",
-           is_named ? "" : e->where, text, end);
-}
-
-static sl_status draw_gantt(const demo *d, const sl_recorded *recorded, size_t index, const char *end) {
-    const sl_text_options options = {.width = d->terminal.columns ? sl_terminal_columns(&d->terminal) : 100,
-                                     .colour = d->terminal.columns && d->terminal.colour};
-    sl_timeline timeline = {0};
-    char *text = NULL, *rest = NULL;
-    size_t size;
-    sl_status status = sl_recorded_timeline(recorded, index, &timeline);
-    FILE *memory = status == SL_OK ? open_memstream(&text, &size) : NULL;
-    if (memory) {
-        status = sl_draw_text(&timeline, &options, memory);
-        if (fclose(memory) != 0 && status == SL_OK)
-            status = sl_error(SL_ENOMEM, "out of memory for the chart");
-        for (char *line = strtok_r(text, "\n", &rest); line && status == SL_OK;
-             line = strtok_r(NULL, "\n", &rest))
-            printf("%s%s", line, end);
-    }
-    free(text);
-    sl_timeline_free(&timeline);
-    return status;
-}
-
 /* ---- while it trains ---- */
 
 /* The newest recorded iteration that is surely whole: one before the last; -1: none. */
@@ -101,36 +67,29 @@ static long newest(const shown *s) {
     return -1;
 }
 
-static void draw_frame(const demo *d, const shown *s) {
-    static const char end[] = "\033[K\n";
-    const sl_run_data_iteration *last = &s->data.iteration[s->data.iterations - 1];
-    const int done = (last->iteration + 1) * BAR / ITERATIONS;
-    long index = newest(s);
-    printf("\033[HFour ranks train a small model. From iteration 25 to 50, the link between ranks 0 and 1 is "
-           "60 ms "
-           "slower.%s%s",
-           end, end);
-    printf("iteration %2d of %d  %.*s%.*s  %.0f ms, schedule %s%s", last->iteration + 1, ITERATIONS, done,
-           "########################################", BAR - done, "........................................",
-           last->time, last->schedule >= 0 ? s->data.name[last->schedule] : "", end);
-    for (size_t i = s->data.events; i-- > 0;)
-        if (is_news(&s->data.event[i])) {
-            say_event(&s->data.event[i], end);
-            break;
-        }
-    if (index >= 0) {
-        printf("%siteration %d, F forward, I and W backward, then the microbatch:%s", end,
-               s->recorded.iteration[index].iteration, end);
-        (void)draw_gantt(d, &s->recorded, (size_t)index, end);
-    }
+static sl_screens screens_of(const demo *d, const char *end) {
+    return (sl_screens){.title = title,
+                        .end = end,
+                        .columns = d->terminal.columns ? sl_terminal_columns(&d->terminal) : COLUMNS,
+                        .colour = d->terminal.columns && d->terminal.colour,
+                        .iterations = ITERATIONS};
+}
+
+static sl_status draw_screen(const demo *d, const shown *s) {
+    sl_screens screens = screens_of(d, "\033[K\n");
+    SL_TRY(sl_screens_widest(&s->recorded, &screens.widest));
+    printf("\033[H");
+    SL_TRY(sl_screens_iteration(&screens, &s->data, &s->recorded, s->data.iterations - 1, newest(s), stdout));
     printf("\033[J");
     fflush(stdout);
+    return SL_OK;
 }
 
 static void say_news(demo *d, const shown *s) {
+    const sl_screens screens = screens_of(d, "\n");
     for (; d->reported < s->data.events; d->reported++)
-        if (is_news(&s->data.event[d->reported]))
-            say_event(&s->data.event[d->reported], "\n");
+        if (sl_screens_has_event(&s->data.event[d->reported]))
+            sl_screens_event(&screens, &s->data.event[d->reported], stdout);
     fflush(stdout);
 }
 
@@ -144,7 +103,7 @@ static sl_status look(void *context) {
     }
     if (read_shown(d->folder, &s) == SL_OK && s.data.iterations > 0) {
         if (d->terminal.columns)
-            draw_frame(d, &s);
+            (void)draw_screen(d, &s);
         else
             say_news(d, &s);
     }
@@ -225,7 +184,6 @@ static sl_status say_failure(const demo *d) {
 
 /* Iterations before, during and after, and what it was worth. */
 static sl_status show_result(const demo *d) {
-    static const char *const names[] = {"before", "while the link is slow", "with the new schedule"};
     sl_gain *gain = NULL;
     size_t gains;
     sl_adaptation adaptation;
@@ -236,14 +194,10 @@ static sl_status show_result(const demo *d) {
     SL_TRY_GOTO(done, status, sl_adaptation_find(&s.data, &s.recorded, gain, gains, &adaptation));
     if (d->terminal.columns)
         printf("\033[H\033[J");
-    for (int k = 0; k < SL_ADAPTATION_PARTS; k++)
-        if (adaptation.part[k].recorded >= 0) {
-            printf("\n%s: %.0f ms per iteration\n", names[k], adaptation.part[k].time);
-            SL_TRY_GOTO(done, status, draw_gantt(d, &s.recorded, (size_t)adaptation.part[k].recorded, "\n"));
-        }
-    putchar('\n');
-    sl_adaptation_report(&s.data, &adaptation, stdout);
-    printf("\n\nThe run's folder: %s; its page: %s/report.html\n", d->folder, d->folder);
+    sl_screens screens = screens_of(d, "\n");
+    SL_TRY_GOTO(done, status, sl_screens_widest(&s.recorded, &screens.widest));
+    SL_TRY_GOTO(done, status, sl_screens_result(&screens, &s.data, &s.recorded, &adaptation, stdout));
+    printf("\nThe run's folder: %s; its page: %s/report.html\n", d->folder, d->folder);
 done:
     sl_free(gain);
     free_shown(&s);
@@ -275,9 +229,7 @@ static sl_status play(demo *d) {
     if (d->terminal.columns)
         printf("\033[H\033[J");
     else
-        printf("Four ranks train a small model. From iteration 25 to 50, the link between ranks 0 and 1 is "
-               "60 ms "
-               "slower.\n");
+        puts(title);
     if (d->train.file >= 0)
         SL_TRY(sl_loop_watch(d->loop, d->train.file, on_end, d));
     SL_TRY(look(d));

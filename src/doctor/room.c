@@ -167,19 +167,22 @@ static void print_limit(rlim_t limit, double unit, char *text, size_t size) {
 
 static void look_at_own_limits(sl_doctor *d) {
     struct rlimit files, space;
-    char soft[32], hard[32];
+    char soft[32], hard[32], advice[160];
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        snprintf(
+            advice, sizeof advice,
+            "ulimit -n %d before the command (LimitNOFILE=%d in a service): enough for %d ranks on this host",
+            MIN_FILES, MIN_FILES, (MIN_FILES - 48) / 4);
         int little = files.rlim_cur != RLIM_INFINITY && files.rlim_cur < MIN_FILES;
         print_limit(files.rlim_cur, 1, soft, sizeof soft);
         print_limit(files.rlim_max, 1, hard, sizeof hard);
-        sl_finding_report(
-            d, "open files", little ? SL_LIMITED : SL_PRESENT,
-            little ? "a run needs 48 and 4 for each rank of this host in each process: the limit "
-                     "is raised by itself "
-                     "where it may be, and a run that needs more is refused"
-                   : "",
-            little ? "ulimit -n with 48 + 4 for each rank before the command (LimitNOFILE in a service)" : "",
-            "%s per process, may be raised to %s", soft, hard);
+        sl_finding_report(d, "open files", little ? SL_LIMITED : SL_PRESENT,
+                          little
+                              ? "a run needs 48 and 4 for each rank of this host in each process: the limit "
+                                "is raised by itself "
+                                "where it may be, and a run that needs more is refused"
+                              : "",
+                          little ? advice : "", "%s per process, may be raised to %s", soft, hard);
     }
     if (getrlimit(RLIMIT_AS, &space) == 0) {
         int little = space.rlim_cur != RLIM_INFINITY && (double)space.rlim_cur / MIB < MIN_SPACE;

@@ -274,7 +274,7 @@ static void write_gain(const sl_adaptation *a, panel *p) {
         return;
     if (cost > 0)
         snprintf(share, sizeof share, ", %.0f%% of the loss", 100 * gain / cost);
-    snprintf(p->text[p->callouts], sizeof p->text[0], "%s back%s", amount(gain, time), share);
+    snprintf(p->text[p->callouts], sizeof p->text[0], "-%s%s", amount(gain, time), share);
     call_out(p, end, end + sl_from_ms(gain), 0);
 }
 

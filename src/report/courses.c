@@ -20,8 +20,29 @@ int sl_marks_has(const sl_run_data_event *e) {
     return sl_gain_is_change(e);
 }
 
+/* The word of an event above its line. */
+static const char *word_of(const sl_run_data_event *e) {
+    return strcmp(e->kind, "fault") == 0 && strcmp(e->decided, "removed") == 0 ? "fault ends" : e->kind;
+}
+
+/* Adds a word that is not there yet. */
+static void add_word(char *words, size_t size, const char *word) {
+    const size_t used = strlen(words);
+    if (!strstr(words, word))
+        snprintf(words + used, size - used, "%s%s", used ? ", " : "", word);
+}
+
+/* Its changes first: they are what a narrow picture has room for. */
+static void name_events(const sl_run_data *t, size_t from, size_t to, char *words, size_t size) {
+    *words = 0;
+    for (int changes = 1; changes >= 0; changes--)
+        for (size_t i = from; i < to; i++)
+            if (sl_marks_has(&t->event[i]) && (sl_gain_is_change(&t->event[i]) != 0) == changes)
+                add_word(words, size, word_of(&t->event[i]));
+}
+
 static sl_status describe(const sl_run_data *t, size_t from, size_t to, sl_marks *m) {
-    size_t size, last = from;
+    size_t size;
     char *text, sign[48];
     int change = 0;
     FILE *out = open_memstream(&text, &size);
@@ -32,14 +53,13 @@ static sl_status describe(const sl_run_data *t, size_t from, size_t to, sl_marks
         const sl_run_data_event *e = &t->event[i];
         if (!sl_marks_has(e))
             continue;
-        last = i;
         change |= sl_gain_is_change(e);
         fprintf(out, " %zu. %s%s%s%s%s;", i + 1, e->kind, *e->where ? ", " : "", e->where,
                 *e->decided ? ": " : "", e->decided);
     }
     if (fclose(out) != 0)
         return sl_error(SL_ENOMEM, "out of memory for the marks");
-    snprintf(sign, sizeof sign, last > from ? "%zu-%zu" : "%zu", from + 1, last + 1);
+    name_events(t, from, to, sign, sizeof sign);
     sl_status status = sl_copy_text(&m->text[2 * m->count], sign);
     SL_THEN(status, sl_copy_text(&m->text[2 * m->count + 1], text));
     free(text);
@@ -89,7 +109,7 @@ void sl_marks_free(sl_marks *m) {
 /* Columns over the same points; names and columns are the caller's. */
 typedef struct table {
     const char *title, *y_label;
-    int cuts_rare;
+    int is_time; /* from 0, without outliers */
     size_t points;
     const int *iteration; /* [points] ascending */
     int columns;          /* at most SL_COURSE_LINES */
@@ -153,7 +173,8 @@ static sl_status draw(const table *t, const sl_marks *marks, const sl_draw_style
                                        .series = series,
                                        .marks = marks->count,
                                        .mark = marks->mark,
-                                       .cuts_rare = t->cuts_rare,
+                                       .from_zero = t->is_time,
+                                       .cuts_rare = t->is_time,
                                        .style = style},
                            out);
 done:
@@ -209,7 +230,7 @@ done:
 
 sl_status sl_course_time(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,
                          FILE *out, size_t *drawn) {
-    table t = {.title = "Iteration time", .y_label = "ms", .cuts_rare = 1, .name = {"measured", "predicted"}};
+    table t = {.title = "Iteration time", .y_label = "ms", .is_time = 1, .name = {"measured", "predicted"}};
     return draw_pair(data, &t, measured_time, predicted_time, marks, style, out, drawn);
 }
 
@@ -351,7 +372,7 @@ static size_t number_measured(const sl_run_data *data, int *iteration, int32_t *
 
 sl_status sl_course_links(const sl_run_data *data, const sl_marks *marks, const sl_draw_style *style,
                           FILE *out, sl_courses *courses) {
-    table t = {.title = "Links: latency and transfer of a message", .y_label = "ms", .cuts_rare = 1};
+    table t = {.title = "Links: latency and transfer of a message", .y_label = "ms", .is_time = 1};
     int *iteration = NULL;
     int32_t *point = NULL;
     value *v = NULL;
@@ -409,7 +430,7 @@ static size_t measure_ranks(const sl_recorded *r, const int32_t *point, value *v
 
 sl_status sl_course_devices(const sl_recorded *r, const sl_marks *marks, const sl_draw_style *style,
                             FILE *out, sl_courses *courses) {
-    table t = {.title = "Devices: compute time of a microbatch, by rank", .y_label = "ms", .cuts_rare = 1};
+    table t = {.title = "Devices: compute time of a microbatch, by rank", .y_label = "ms", .is_time = 1};
     const size_t replicas = r->replicas > 0 ? (size_t)r->replicas : 1, ranks = (size_t)r->ranks * replicas;
     int *iteration = NULL;
     int32_t *point = NULL;

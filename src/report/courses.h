@@ -9,7 +9,7 @@
 #define SL_COURSE_LINES 8     /* the worst links and devices */
 #define SL_COURSE_ROWS 200    /* of a table of links or devices */
 
-/* Event marks for all charts: the events that matter, grouped by iteration; signs are the events' numbers. */
+/* Event marks for all charts: the events that matter, grouped by iteration; signs are their kinds. */
 typedef struct sl_marks {
     sl_chart_mark *mark;
     char **text; /* [2 * count] storage of the marks' signs and texts */

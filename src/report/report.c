@@ -4,6 +4,7 @@
 #include "plan/draw/escape.h"
 #include "plan/draw/page_fill.h"
 #include "report/report_inside.h"
+#include "report/screens.h"
 #include "report/tables.h"
 
 #include <stdio.h>
@@ -137,6 +138,11 @@ static sl_status draw_file(const sl_report_page *r, sl_report_part part, void *r
     return status;
 }
 
+static sl_status draw_recording(const sl_report_page *r, FILE *out, void *ignored) {
+    (void)ignored;
+    return sl_screens_record(&r->data, &r->recorded, &r->adaptation, out);
+}
+
 static sl_status draw_files(const sl_report_page *r, const char *pictures, int *written) {
     size_t drawn;
     sl_courses links = {0}, devices = {0};
@@ -145,6 +151,7 @@ static sl_status draw_files(const sl_report_page *r, const char *pictures, int *
     SL_TRY(draw_file(r, sl_report_draw_loss, &drawn, pictures, "loss", written));
     SL_TRY(draw_file(r, sl_report_draw_adaptation, NULL, pictures, "iterations", written));
     SL_TRY(draw_file(r, sl_report_draw_gains, NULL, pictures, "gains", written));
+    SL_TRY(draw_file(r, draw_recording, NULL, pictures, "recording", written));
     sl_status status = draw_file(r, sl_report_draw_links, &links, pictures, "links", written);
     SL_THEN(status, draw_file(r, sl_report_draw_devices, &devices, pictures, "devices", written));
     sl_courses_free(&links);

@@ -14,9 +14,9 @@
 sl_status sl_report_make(const char *folder, int iteration, char **text, size_t *size);
 
 /** The same pictures as SVG files into the folder `pictures`, which is created: iteration-time.svg, loss.svg,
- * iterations.svg (before, during and after a change), gains.svg, links.svg, devices.svg, and iteration-N.svg
- * (-replica-R if several) of the still pictures; empty ones are omitted. *written: their number. Errors as
- * above, SL_ESYS. */
+ * iterations.svg (before, during and after a change), gains.svg, recording.svg (screens.h), links.svg,
+ * devices.svg, and iteration-N.svg (-replica-R if several) of the still pictures; empty ones are omitted.
+ * *written: their number. Errors as above, SL_ESYS. */
 sl_status sl_report_draw(const char *folder, int iteration, const char *pictures, int *written);
 
 /** Writes report.html and iterations.svg into a run's own folder, at the end of the run. Errors as above. */

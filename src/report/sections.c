@@ -114,7 +114,8 @@ sl_status sl_report_put_time(const sl_report_page *r, FILE *out) {
               out);
     else
         fputs("<p class=\"soft\">Solid lines with &#9670;: changes made by the run; dotted lines with "
-              "&#9661;: other events, such as onset and relief. The numbers refer to the events below.</p>\n",
+              "&#9661;: other events, such as onset and relief. The table of events below has the "
+              "details.</p>\n",
               out);
     put_thinned(drawn, r->data.iterations, out);
     return SL_OK;

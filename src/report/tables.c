@@ -250,7 +250,7 @@ void sl_table_events(const sl_run_data *t, FILE *out) {
     }
     fprintf(
         out,
-        "<p>&#9670; (changes) and &#9661; (other events) mark them in the charts, with these numbers.%s</p>\n"
+        "<p>&#9670; (changes) and &#9661; (other events) mark them in the charts, with their kinds.%s</p>\n"
         "<div "
         "class=\"box\"><table><thead><tr><th>no.</th><th>s</th><th>iteration</th><th>kind</th><th>where</th>"
         "<th>seen</th><th>decided</th><th>why</th></tr></thead><tbody>\n",

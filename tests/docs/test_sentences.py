@@ -74,7 +74,7 @@ def disagreements(page, picture):
     cost = re.search(r">\+(\d+) ms per iteration<", picture)
     if not cost or abs(float(medians["slow, not adapted"]) - float(medians["healthy"]) - int(cost[1])) > 0.65:
         wrong.append(f"the cost: {cost and cost[1]} ms on the picture")
-    gain = re.search(r">(\d+) ms back, (\d+)% of the loss<", picture)
+    gain = re.search(r">-(\d+) ms, (\d+)% of the loss<", picture)
     if not gain or abs(float(saved) - int(gain[1])) > 0.55 or gain[2] != share:
         wrong.append(f"the gain: {gain and gain.groups()} on the picture, {saved} ms and {share} % below the table")
     bound = re.search(r">bound (\d+) ms<", picture)
@@ -86,7 +86,7 @@ def disagreements(page, picture):
 def test_picture_table_and_sentences_are_of_one_run():
     for complaint in disagreements(text, picture):
         expect(False, complaint)
-    for piece in (">Before: ", ">During: ", ">After: ", ">+", " ms back", ">bound "):
+    for piece in (">Before: ", ">During: ", ">After: ", ">+", ">-", ">bound "):
         expect(disagreements(text, picture.replace(piece, ">1" + piece[1:])), f"another picture is not noticed: {piece}")
 
 

@@ -72,7 +72,7 @@ fault = [event("fault", 10, decided="injected"), event("onset", 10, seen="link 0
          event("swap", 14, seen="link 0-1: 25 ms one way", decided="swap to zb-h2")]
 relief = [event("fault", 25, decided="removed"), event("relief", 25, seen="healthy"), event("return", 27, decided="return to the first schedule")]
 relieved = rows(25, 28, 50.0, "between", 0.0, "zb-h2 (adapted)") + rows(28, 32, 50.0, "relieved")
-three = ("Before: 50 ms per iteration", "During: 150 ms per iteration", "+100 ms per iteration", "After: 110 ms per iteration", "40 ms back, 40% of the loss")
+three = ("Before: 50 ms per iteration", "During: 150 ms per iteration", "+100 ms per iteration", "After: 110 ms per iteration", "-40 ms, 40% of the loss")
 
 
 def test_cost_gain_and_bound_are_those_of_the_iterations():
@@ -85,9 +85,9 @@ def test_cost_gain_and_bound_are_those_of_the_iterations():
 def test_what_is_missing_is_left_out_of_the_picture():
     shown("never relieved", make("never", healthy + slow + adapted, [event("start", 0), *fault]), *three, "bound 100 ms")
     shown("killed: no profile.yaml, so no bound", make("killed", healthy + slow + adapted, [event("start", 0), *fault], profile=None), *three, never=["bound"])
-    shown("after the fault only", make("cold", slow + adapted, [event("start", 0), *fault[1:]]), "During: 150 ms per iteration", "40 ms back", never=["% of", r"\+", "Before"])
+    shown("after the fault only", make("cold", slow + adapted, [event("start", 0), *fault[1:]]), "During: 150 ms per iteration", "-40 ms", never=["% of", r"\+", "Before"])
     shown("not recorded during trouble", make("gap", healthy + slow + adapted, [event("start", 0), *fault], recorded=lambda row: row["phase"] != "slow"),
-          "Before: 50 ms per iteration", "After: 110 ms per iteration", "40 ms back, 40% of the loss", "bound 100 ms", never=["During"])
+          "Before: 50 ms per iteration", "After: 110 ms per iteration", "-40 ms, 40% of the loss", "bound 100 ms", never=["During"])
 
 
 # a second fault that costs more, whose change saves more: 250 ms, then 130
@@ -97,15 +97,15 @@ again = [event("fault", 32, decided="injected"), event("onset", 32, seen="again"
 
 def test_the_change_that_saved_most_is_shown():
     shown("the change that saved most", make("several", healthy + slow + adapted + relieved + worse, [event("start", 0), *fault, *relief, *again]),
-          "+200 ms per iteration", "120 ms back, 60% of the loss", "link 1-0", never=["^40 ms"])
+          "+200 ms per iteration", "-120 ms, 60% of the loss", "link 1-0", never=["^-40 ms"])
 
 
 def test_a_change_after_the_fault_went_gains_nothing():
     # the same, but with the fault gone when the change begins: what it saved is not known, and the first one is shown
     gone = [*again, event("fault", 36, decided="removed")]
-    shown("a fault that went", make("gone", healthy + slow + adapted + relieved + worse, [event("start", 0), *fault, *relief, *gone]), *three, never=["^120 ms"])
+    shown("a fault that went", make("gone", healthy + slow + adapted + relieved + worse, [event("start", 0), *fault, *relief, *gone]), *three, never=["^-120 ms"])
     seen = [*again, event("relief", 38, seen="healthy")]
-    shown("a fault that went unseen", make("unseen", healthy + slow + adapted + relieved + worse, [event("start", 0), *fault, *relief, *seen]), *three, never=["^120 ms"])
+    shown("a fault that went unseen", make("unseen", healthy + slow + adapted + relieved + worse, [event("start", 0), *fault, *relief, *seen]), *three, never=["^-120 ms"])
 
 
 def test_two_changes_in_a_row_are_one():
@@ -116,10 +116,10 @@ def test_two_changes_in_a_row_are_one():
 
 
 def test_a_run_without_a_gain_claims_none():
-    shown("nothing changed", make("ignored", healthy + slow, [event("start", 0), *fault[:2]]), *three[:3], "link 0-1: 25 ms", never=["ms back", "bound", "After"])
-    shown("no trouble", make("quiet", healthy, [event("start", 0)]), "50 ms per iteration", never=["Before", "ms back", "bound", r"\+"])
+    shown("nothing changed", make("ignored", healthy + slow, [event("start", 0), *fault[:2]]), *three[:3], "link 0-1: 25 ms", never=[r"^-\d", "bound", "After"])
+    shown("no trouble", make("quiet", healthy, [event("start", 0)]), "50 ms per iteration", never=["Before", r"^-\d", "bound", r"\+"])
     shown("a change for the worse", make("worse", healthy + slow + rows(15, 25, 170.0, "adapted", 25.0), [event("start", 0), *fault]),
-          "+100 ms per iteration", "After: 170 ms per iteration", never=["ms back"])
+          "+100 ms per iteration", "After: 170 ms per iteration", never=[r"^-\d"])
     expect(texts(make("unrecorded", healthy, [event("start", 0)], recorded=lambda row: False)) is None, "nothing recorded, no picture")
 
 

@@ -87,7 +87,8 @@ static void extend(double value, double *low, double *high) {
     }
 }
 
-/* From 0 unless that would put all lines into the upper half; otherwise with some room on both sides. */
+/* From 0, unless that would put all lines into the upper half and is not asked for: then with some room on
+ * both sides. */
 static sl_chart_axis y_axis(const sl_chart *c, double rare) {
     double low = INFINITY, high = -INFINITY;
     for (int k = 0; k < c->count; k++)
@@ -95,7 +96,7 @@ static sl_chart_axis y_axis(const sl_chart *c, double rare) {
             if (value_of(c, k, i) < rare)
                 extend(value_of(c, k, i), &low, &high);
     double room = 0.03 * (high - low);
-    low = low >= 0 && low < high / 2 ? 0 : low - room;
+    low = low >= 0 && (low < high / 2 || c->from_zero) ? 0 : low - room;
     return sl_axis_around(low, high + room, 8);
 }
 

@@ -16,7 +16,8 @@ typedef struct sl_chart_line {
 /* An event on x: a line across the plot with a sign above it. */
 typedef struct sl_chart_mark {
     double x;
-    const char *sign, *text; /* above the line, left out if there is no room; its tooltip */
+    const char *sign, *text; /* above the line: words with commas, of which there may be room for the first
+                                or none; its tooltip */
     int is_change;           /* a full line and a filled diamond; else dotted with an open triangle */
 } sl_chart_mark;
 
@@ -30,6 +31,7 @@ typedef struct sl_chart {
     const sl_chart_line *series; /* [count] */
     int marks;                   /* with x only */
     const sl_chart_mark *mark;   /* [marks] in ascending x; those outside of the points are not drawn */
+    int from_zero;               /* the axis of values >= 0; else only if they differ by more than half */
     int cuts_rare;               /* with x only: few values far above all others do not set the scale; each is
                                     a triangle at the top, with its number */
     const sl_draw_style *style;  /* NULL: that of the screen; names go below a narrow plot */

@@ -6,15 +6,17 @@
 #include "plan/draw/chart.h"
 
 typedef struct sl_chart_sign {
-    double x;       /* on the picture */
+    double x, at;   /* on the picture: the line, and the middle of the sign */
     int drawn, row; /* row: from the plot upwards; -1: there is no room for the sign */
-    char text[24];
+    char text[48];
 } sl_chart_sign;
 
 typedef struct sl_chart_signs {
     sl_chart_sign *sign; /* [marks] */
     int rows;
 } sl_chart_signs;
+
+#define SL_CHART_SIGNS_OVER 14.0 /* beyond the plot's right end */
 
 /** The position of each mark of a chart with a plot of width `plot` that begins at `left`. SL_ENOMEM. Free
  * with sl_chart_signs_free. */

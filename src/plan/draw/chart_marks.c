@@ -9,7 +9,7 @@
 #define APART 5.0
 #define ROW 11.0
 #define PIXEL 0.7
-enum { ROWS = 2 };
+enum { ROWS = 4 };
 
 static double half_of(const char *text) {
     return (LETTER * (double)strlen(text) + APART) / 2;
@@ -28,20 +28,21 @@ static void find_drawn(const sl_chart *c, const sl_chart_axis *axis, double left
     }
 }
 
-/* The whole sign; if a range does not fit, its first number. */
-static int fit(sl_chart_sign *s, const char *sign, double from, double to) {
+/* The whole sign; if several words do not fit, the first one. Within the picture, if not above its line. */
+static int fit(sl_chart_sign *s, const char *sign, double from, double to, double edge) {
     snprintf(s->text, sizeof s->text, "%s", sign);
     for (int k = 0; k < 2; k++) {
         const double half = half_of(s->text);
-        if (s->x - half >= from && s->x + half <= to)
+        s->at = s->x + half <= edge ? s->x : edge - half;
+        if (s->at - half >= from && s->at + half <= to)
             return 1;
-        s->text[strcspn(s->text, "-")] = 0;
+        s->text[strcspn(s->text, ",")] = 0;
     }
     return 0;
 }
 
 /* Those of changes, or the others between them; from left to right, each in the lowest row with room. */
-static void arrange_row(const sl_chart *c, int changes, sl_chart_signs *signs) {
+static void arrange_row(const sl_chart *c, int changes, double edge, sl_chart_signs *signs) {
     double last[ROWS];
     int next[ROWS] = {0};
     for (int row = 0; row < ROWS; row++)
@@ -53,11 +54,11 @@ static void arrange_row(const sl_chart *c, int changes, sl_chart_signs *signs) {
             while (next[row] < c->marks && (next[row] <= i || signs->sign[next[row]].row != row))
                 next[row]++;
             const sl_chart_sign *after = next[row] < c->marks ? &signs->sign[next[row]] : NULL;
-            if (fit(s, c->mark[i].sign, last[row], after ? after->x - half_of(after->text) : INFINITY))
+            if (fit(s, c->mark[i].sign, last[row], after ? after->at - half_of(after->text) : INFINITY, edge))
                 s->row = row;
         }
         if (s->row >= 0)
-            last[s->row] = s->x + half_of(s->text);
+            last[s->row] = s->at + half_of(s->text);
         signs->rows = s->row >= signs->rows ? s->row + 1 : signs->rows;
     }
 }
@@ -71,8 +72,8 @@ sl_status sl_chart_signs_arrange(const sl_chart *c, const sl_chart_axis *axis, d
     find_drawn(c, axis, left, plot, signs->sign);
     if (c->style && c->style->no_labels)
         return SL_OK;
-    arrange_row(c, 1, signs);
-    arrange_row(c, 0, signs);
+    arrange_row(c, 1, left + plot + SL_CHART_SIGNS_OVER, signs);
+    arrange_row(c, 0, left + plot + SL_CHART_SIGNS_OVER, signs);
     return SL_OK;
 }
 
@@ -101,9 +102,14 @@ void sl_chart_signs_draw(const sl_chart *c, const sl_chart_signs *signs, double 
                 mark->is_change ? "" : " stroke-dasharray=\"1.5 3\"", s->x, top - 5,
                 mark->is_change ? "M0 -5L4 0L0 5L-4 0z" : "M0 4.6L4.2 -3.2H-4.2z",
                 mark->is_change ? "#333" : "#fff");
+        if (s->row > 0)
+            fprintf(out, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"#aaa\" stroke-width=\".7\"/>", s->x, top - 10,
+                    top - 10 - ROW * s->row);
         if (s->row >= 0) {
-            fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"10\" text-anchor=\"middle\">", s->x,
-                    top - 12 - ROW * s->row);
+            fprintf(out,
+                    "<text x=\"%.1f\" y=\"%.1f\" font-size=\"10\" text-anchor=\"middle\" stroke=\"#fff\" "
+                    "stroke-width=\"3\" paint-order=\"stroke\">",
+                    s->at, top - 12 - ROW * s->row);
             sl_put_escaped(out, s->text);
             fputs("</text>", out);
         }

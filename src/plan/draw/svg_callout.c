@@ -8,6 +8,7 @@
 #define LETTER 6.6 /* bold */
 #define HEAD 5.0
 #define GAP 6.0
+#define EDGE 2.0
 
 double sl_svg_callouts_height(const sl_svg_chart *chart) {
     return chart->callouts > 0 ? HEIGHT : 0;
@@ -59,7 +60,7 @@ static void draw_lines(const sl_svg_frame *f, const sl_svg_callout *c, FILE *out
 }
 
 /* From right to left: a text that does not fit into its arrow ends where the arrow begins, and texts on its
- * left make room. */
+ * left make room, or are left out. */
 static void put_texts(const sl_svg_frame *f, FILE *out) {
     const double y = f->top - HEIGHT / 2 + 4;
     double free = SL_SVG_LEFT + f->content->plot + SL_SVG_RIGHT;
@@ -72,7 +73,9 @@ static void put_texts(const sl_svg_frame *f, FILE *out) {
             free = from;
         } else {
             free = from - GAP < free ? from - GAP : free;
-            put_text(free, y, "end", colour_of(f, c), c->text, out);
+            const double end = free > width + EDGE ? free : width + EDGE; /* not cut at the picture's edge */
+            if (end - free <= 2 * GAP)
+                put_text(end, y, "end", colour_of(f, c), c->text, out);
             free -= width + GAP;
         }
     }

@@ -256,7 +256,7 @@ static void names_do_not_lie_on_each_other(void **state) {
     free(svg);
 }
 
-/* 100 iterations on 620 wide plot are 6.2 apart; a sign of two letters is some 17 wide. Signs do not touch,
+/* 100 iterations on 620 wide plot are 6.2 apart; a sign of four letters is some 28 wide. Signs do not touch,
  * and where there is no room for all those of changes are there. */
 static void changes_have_their_signs_where_there_is_no_room_for_all(void **state) {
     (void)state;
@@ -267,7 +267,7 @@ static void changes_have_their_signs_where_there_is_no_room_for_all(void **state
     const char *const label[] = {"a", "b"};
     const sl_chart_line series = {.name = "s", .y = y};
     for (int i = 0; i < MARKS; i++) {
-        snprintf(name[i], sizeof name[i], "%d", 10 + i);
+        snprintf(name[i], sizeof name[i], "%d", 1000 + i);
         mark[i] = (sl_chart_mark){.x = 5 + i, .sign = name[i], .text = "t", .is_change = i % 10 == 3};
     }
     sl_chart chart = {.title = "",
@@ -292,11 +292,11 @@ static void changes_have_their_signs_where_there_is_no_room_for_all(void **state
         changes += signs.sign[i].row >= 0 && mark[i].is_change;
         for (int k = 0; k < i; k++)
             if (signs.sign[i].row >= 0 && signs.sign[k].row == signs.sign[i].row)
-                assert_true(signs.sign[i].x - signs.sign[k].x > 12); /* two letters of 6 */
+                assert_true(signs.sign[i].x - signs.sign[k].x > 24); /* four letters of 6 */
     }
     assert_int_equal(changes, 9);
-    assert_true(shown > 40 && shown < MARKS);
-    assert_int_equal(signs.rows, 2);
+    assert_true(shown > 60 && shown < MARKS); /* four rows, each with every fifth */
+    assert_int_equal(signs.rows, 4);
     sl_chart_signs_free(&signs);
     mark[0] = (sl_chart_mark){.x = 5, .sign = "100000-100009", .text = "t"};
     mark[1].x = 9; /* 25 after it: 13 letters do not fit next to it, but above */
