@@ -240,10 +240,10 @@ def test_pictures_are_written_as_files():
     # the same pictures as files, and another iteration
     pictures = os.path.join(folder, "pictures")
     done = run("report", path, "--svg", pictures)
-    expect(done.returncode == 0 and sorted(os.listdir(pictures)) == sorted(f"{n}.svg" for n in ("devices", "gains", "iteration-4", "iteration-time", "iterations", "links", "loss")), f"pictures: {done.stderr} {os.listdir(pictures)}")
+    expect(done.returncode == 0 and sorted(os.listdir(pictures)) == sorted(f"{n}.svg" for n in ("devices", "gains", "iteration-4", "iteration-time", "iterations", "links", "loss", "recording")), f"pictures: {done.stderr} {os.listdir(pictures)}")
     for name in os.listdir(pictures):
         root = ElementTree.parse(os.path.join(pictures, name)).getroot()
-        expect(root.tag == "{http://www.w3.org/2000/svg}svg" and len(root) > 5, f"{name} is an SVG picture of its own")
+        expect(root.tag == "{http://www.w3.org/2000/svg}svg" and len(list(root.iter())) > 5, f"{name} is an SVG picture of its own")
     expect("predicted: ops 90 ms" in open(os.path.join(pictures, "iteration-4.svg")).read(), "predicted above measured")
     third = run("report", path, "-o", "-", "--iteration", "3").stdout
     expect('<option value="recorded-0" selected>' in third and "(iteration 3: adaptra, 100 ms" in third, "another iteration is shown first")
@@ -337,7 +337,8 @@ def test_long_runs_are_thinned_and_keep_their_peak():
     heights = [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", course)]
     others = max(heights) - sorted(heights)[1]
     expect(len(heights) <= 1501 and ">987 ms</text>" in chart, f"the peak is drawn, with its value, of {len(heights)} points")
-    expect(0.5 * (max(heights) - min(heights)) <= others < max(heights) - min(heights), f"and does not set the scale: the others use {others} of {max(heights) - min(heights)}")
+    # from 0 to 120 ms, say: 6 ms of the 20 ms between 100 and the top, where the peak is; else 6 of 887
+    expect(0.2 * (max(heights) - min(heights)) <= others < max(heights) - min(heights), f"and does not set the scale: the others use {others} of {max(heights) - min(heights)}")
     expect("<dd>100000</dd>" in text, "all are counted")
 
 

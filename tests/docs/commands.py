@@ -1,6 +1,7 @@
 """Runs the commands of a page of the documentation as a reader would, and compares what the page shows.
 Usage: commands.py BUILD SOURCE PAGE [--slow] [--show] [--keep FOLDER]    PAGE: docs/tutorial.md; examples: first lines of examples/*.yaml
---show prints what commands print, to be put into a page; --keep copies the folder in which they ran.
+--show prints what commands print, to be put into a page; --keep copies the folder in which they ran. --write puts the numbers
+of the outputs into the page's samples whose numbers are measured; samples whose words differ are listed (samples.py: all pages).
 
 Every indented block and every fence with sh is commands. They run in order, in one shell, in a copy of the tree with build/
 as BUILD; an unmarked one is always run, and has to end well. A fence with text is the output of the block before it. What
@@ -19,7 +20,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from page import Page, commands_of, compare, figures_of, shows  # noqa: E402
+from page import Page, commands_of, compare, figures_of, remade, shows  # noqa: E402
 
 QUICK = {"plan", "simulate", "compare", "topology", "balance", "campaign", "doctor", "completion", "man", "formats", "help"}
 MARK = "\x1e"
@@ -172,6 +173,9 @@ class Run:
     def shown(self, block):
         if self.output is None:
             return  # its commands were listed as not run
+        if "--write" in sys.argv and block.compare != "exactly":
+            self.rewrite(block)
+            return
         if isinstance(block.compare, tuple) and block.compare[0] == "not":
             self.leave(block.line, "(output)", "not compared: " + block.compare[1])
             return
@@ -179,6 +183,18 @@ class Run:
         lacks = compare(block.text, self.output, block.compare)
         if lacks is not None:
             self.fail(block.line, f"the output has no line `{lacks}` in that place", self.output)
+
+    def rewrite(self, block):
+        path = os.path.join(self.source, self.page.name)
+        text = remade(block.text, self.output)
+        if text is None:
+            self.leave(block.line, "(output)", "its words differ: put it there by hand, from --show")
+            return
+        with open(path) as file:
+            lines = file.read().split("\n")
+        lines[block.line - 1 : block.line - 1 + len(block.text.split("\n"))] = text.split("\n")
+        with open(path, "w") as file:
+            file.write("\n".join(lines))
 
     def help_of(self, name):
         if name not in self.helps:

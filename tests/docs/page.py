@@ -186,6 +186,49 @@ def _wild(shown, real):
     return re.fullmatch(".*".join(re.escape(part) for part in shown.split("...")), real) is not None
 
 
+NUMBER = r"[-+]?\d+(?:\.\d+)?"
+
+
+def renumber(shown, real):
+    """A line that a page shows with the numbers of the real one, in the same columns; None: their words differ."""
+    parts = [" ".join(part.split(" ")) for part in re.sub(r" +", " ", shown.strip()).split("...")]
+    pattern = ".*".join(f"({NUMBER})".join(re.escape(piece) for piece in re.split(NUMBER, part)) for part in parts)
+    match = re.fullmatch(pattern, " ".join(real.split()))
+    if not match:
+        return None
+    made, at = "", 0
+    for old, new in zip(re.finditer(NUMBER, shown), match.groups()):
+        made += shown[at : old.start()]
+        more = len(new) - len(old[0])
+        if made.endswith("  "):  # a column that ends where it ended
+            made = made + " " * -more if more < 0 else made[: len(made) - min(more, len(made) - len(made.rstrip()) - 1)]
+        made, at = made + new, old.end()
+    return made + shown[at:]
+
+
+def remade(shown, real):
+    """A sample with the numbers of the real output, found as `compare` finds its lines; None: the words are not all there."""
+    lines, real = shown.split("\n"), [line for line in real.split("\n") if line.strip()]
+    pieces = [[]]
+    for number, line in enumerate(lines):
+        if line.strip() == "...":
+            pieces.append([])
+        elif line.strip():
+            pieces[-1].append(number)
+    at = 0
+    for piece in filter(None, pieces):
+        for begin in range(at, len(real) - len(piece) + 1):
+            made = [renumber(lines[number], real[begin + i]) for i, number in enumerate(piece)]
+            if None not in made:
+                break
+        else:
+            return None
+        at = begin + len(piece)
+        for number, line in zip(piece, made):
+            lines[number] = line
+    return "\n".join(lines)
+
+
 def compare(shown, real, how="exactly"):
     """None when the lines that a page shows are in the real output: in order and side by side, less empty ones; a line
     `...` stands for any lines, `...` inside a line for anything. Else what is missing. Spaces are not compared."""

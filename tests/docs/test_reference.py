@@ -26,6 +26,7 @@ NEEDS = {
                           "[h.save(f\"worker{p}.json\", [x for x in e if x[\"pid\"] == p]) for p in range(8)]' -->",
                           "<!-- first: mkdir -p dumps; python3 -c 'import pickle; [pickle.dump({\"version\": \"2.10\", \"entries\": [], \"pg_config\": {}}, "
                           "open(f\"dumps/nccl_trace_rank_{r}\", \"wb\"), 2) for r in range(2)]' -->"],
+    "slackline demo": ["<!-- slow -->", "<!-- needs: slackline-worker mpirun -->"],
     "slackline train": ["<!-- slow -->", "<!-- needs: slackline-worker mpirun -->"],
     "slackline detect": ["<!-- first: mkdir -p runs/slow-link; for i in $(seq 60); do echo \"{\\\"time_ms\\\": $((i < 30 ? 400 : 600)).$((i % 7))}\"; done > runs/slow-link/metrics.jsonl -->"],
     "slackline report": ["<!-- slow -->", "<!-- needs: slackline-worker mpirun -->", "<!-- first: rm -rf runs/slow-link; cp -r /tmp/run runs/slow-link -->"],  # the example of train

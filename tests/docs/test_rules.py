@@ -8,6 +8,10 @@ import tempfile
 from runner import build, expect, require
 
 here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, here)
+from page import remade, renumber  # noqa: E402
+from samples import disturbed, renew  # noqa: E402
+
 require("slackline")
 
 
@@ -78,6 +82,42 @@ def test_outputs_are_compared_as_they_are_marked():
 def test_figures_are_in_the_output():
     check("a figure in a comment is in the output", "    echo it takes 390.0 ms   # 390 ms, proven\n", 0, "1 figures")
     check("or the page is wrong", "    echo it takes 391 ms   # 390 ms, proven\n", 1, "the comment says 390")
+
+
+def test_samples_get_the_numbers_of_the_output():
+    line = "healthy    20      395.1 ms    7.7%  a"
+    for what, shown, real, made in (
+        ("a column ends where it ended", line, "healthy 5 1391.75 ms 17.7% a", "healthy     5    1391.75 ms   17.7%  a"),
+        ("a number in a sentence moves what follows", "after 5 s, 2 of 3", "after 12 s, 10 of 13", "after 12 s, 10 of 13"),
+        ("signs are part of numbers", "saved +5 ms (-3.1%)", "saved -6 ms (+3.0%)", "saved -6 ms (+3.0%)"),
+        ("what is left out stays so", "row 10: ... -> 5", "row 11: onset, 39 -> 686", "row 11: ... -> 686"),
+        ("other words", "a 1", "b 1", None),
+    ):
+        expect(renumber(shown, real) == made, f"{what}: {renumber(shown, real)!r}")
+    expect(remade("...\ntwo 2\n\nthree 3\n...\nfive 5", "one 9\ntwo 8\nthree 7\nfour 6\nfive 4") == "...\ntwo 8\n\nthree 7\n...\nfive 4", "lines are found as they are compared")
+    expect(remade("two 2\nfour 4", "two 2\nthree 3\nfour 4") is None, "lines that are not side by side")
+    with tempfile.TemporaryDirectory(prefix="rule") as tree:
+        os.mkdir(os.path.join(tree, "docs"))
+        path = os.path.join(tree, "docs", "page.md")
+        shown = sh.format("echo took 12 ms") + "<!-- numbers differ -->\n\n" + text.format("took 391 ms") + "\n" + text.format("took 391 ms")
+        with open(path, "w") as file:
+            file.write(shown)
+        subprocess.run([sys.executable, os.path.join(here, "commands.py"), build, tree, "docs/page.md", "--write"], capture_output=True)
+        with open(path) as file:
+            expect(file.read() == shown.replace("took 391 ms", "took 12 ms", 1), "a measured sample is written, and one that has to be exact is not")
+
+
+TABLE = """healthy                            25      401.9 ms       402.0 ms    8.7%  adaptra
+slow, not adapted                   6      692.4 ms       692.2 ms   46.1%  adaptra
+adapted                            19      462.2 ms       462.1 ms   21.0%  adaptra (adapted)
+"""
+
+
+def test_figures_of_readme_are_of_one_run():
+    page = "From 392 ms to\n682 ms, then 452 ms.\n\n```text\n" + TABLE.replace("401.9", "391.9").replace("692.4", "682.4").replace("462.2", "452.2") + "```\n"
+    expect(renew(page, "slackline: 4 ranks\n" + TABLE) == "From 402 ms to\n692 ms, then 462 ms.\n\n```text\n" + TABLE + "```\n", "table and sentences")
+    expect(disturbed(TABLE) == [], "a quiet run")
+    expect(len(disturbed(TABLE.replace("692.4", "702.4"))) == 1 and len(disturbed(TABLE.replace("adapted      ", "x"))) >= 1, "a disturbed one is noticed")
 
 
 def test_inline_commands_and_links_are_checked():
