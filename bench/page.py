@@ -31,6 +31,7 @@ PAGES = {
                  ["A call", "A test that completes nothing", "A call over Gloo", "Real programs"]),
     "choose.md": ("Choosing an arrangement", "Each section names the command that wrote it.",
                   ["Predicted and measured", "Published: CrossPipe", "Published: AdaPtis"]),
+    "real.md": ("Nothing paced, nothing emulated", "The section names the command that wrote it.", ["Nothing paced, nothing emulated"]),
     "soak.md": ("Hours of running", "The section names the command that wrote it.", ["Hours of running"]),
     "adapting.md": ("Adapting",
                     "Each section names the command that wrote it and states if it is measured or simulated.",
