@@ -25,7 +25,7 @@ from lab import Forbidden, Lab, permitted  # noqa: E402
 
 QUOTA_US = 10000  # the period in which a share of a processor is given: shorter than an op, so that ops are slow, not interrupted
 
-REAL_TIME_US = 100000  # of a second, for each rank's threads that pass messages
+REAL_TIME_US = 800000  # of a second, for the threads that pass messages, of all ranks
 
 
 # ---- what becomes slow: each has begin(job) and end(job) ---------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Groups:
             os.makedirs(folder, exist_ok=True)
             self._write(folder, "cpu.cfs_period_us", QUOTA_US)
             if os.path.exists(os.path.join(folder, "cpu.rt_runtime_us")):  # or threads with a priority may not be in it
-                self._write(folder, "cpu.rt_runtime_us", REAL_TIME_US)
+                self._write(folder, "cpu.rt_runtime_us", REAL_TIME_US // len(ranks))
             for process in processes:
                 self._write(folder, "cgroup.procs", process)
 
@@ -154,7 +154,7 @@ class Case:
 CASES = [
     Case("nothing", (1, 1), Nothing()),
     Case("60 ms of latency", (1, 1), Latency(0.06), rails=(FAR,)),
-    Case("a link of 60 Mbit/s", (1, 1), Rate(60)),
+    Case("a link of 20 Mbit/s", (1, 1), Rate(20)),
     Case("one of two rails cut", (1, 1), Cut(), rails=("rail0", "rail1")),
     Case("half of a processor for rank 1", (1, 1), Quota(1, 0.5)),
     Case("a neighbour on the core of rank 1", (1, 1), Neighbour(1), device={"kind": "cpu", "threads": 1, "bind": "always"}),
