@@ -127,8 +127,8 @@ sl_status sl_draw_cast(const sl_cast_screen *screen, int count, int columns, FIL
         lines = lines_of(screen[i].text) > lines ? lines_of(screen[i].text) : lines;
     const double width = 2 * EDGE + columns * LETTER, height = 2 * EDGE + lines * LINE;
     fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
-            "height=\"%.0f\">\n<style>\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" xml:space=\"preserve\" viewBox=\"0 0 %.0f %.0f\" "
+            "width=\"%.0f\" height=\"%.0f\">\n<style>\n"
             "text{font:13px ui-monospace,Menlo,Consolas,\"DejaVu Sans "
             "Mono\",monospace;white-space:pre;fill:#1f2328}\n"
             "path{stroke-width:.86}\n.b{fill:#fff;stroke:#d0d7de}\n",
