@@ -1,4 +1,4 @@
-# labels: long calm torch
+# labels: slow calm torch
 """The rank of a PyTorch script over Gloo that computes longer is named, in DistributedDataParallel and in a pipeline, started by
 torchrun and by torch.multiprocessing, and its ranks are held for the tests. Results and exit code are the script's."""
 import sys

@@ -1,4 +1,4 @@
-# labels: long alone net torch
+# labels: slow alone net torch
 """PyTorch over Gloo in real trouble, under `python -m slackline watch`: a pipeline, and DistributedDataParallel, on two nodes (network
 namespaces, a torchrun in each), where the way from one to the other gets slow: the link is named; and fully_shard on one node, where a rank gets a
 processor quota: the rank is named, with the quota. Both run on, and end well."""

@@ -1,4 +1,4 @@
-# labels: long calm torch
+# labels: slow calm torch
 """examples/python/replicas.py with other numbers and other sums of gradients: the slow replica takes fewer microbatches of a DataLoader until it
 recovers, no sample is taken twice, and the mean losses are those of PyTorch's even split."""
 import os
