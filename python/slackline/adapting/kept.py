@@ -9,6 +9,7 @@ a whole in the place of its I, and its W does nothing: gradients are right at on
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import sys
 import threading
@@ -187,9 +188,14 @@ class _Whole(Exception):
 
 
 def hooks() -> int:
-    """The number of hooks that have been registered so far, of tensors, modules and nodes."""
+    """The number of hooks that have been registered so far, of tensors, modules and nodes. Asked twice in each forward."""
+    return int(_removable_handle().next_id)
+
+
+@functools.lru_cache(maxsize=None)
+def _removable_handle() -> Any:
     from torch.utils.hooks import RemovableHandle
-    return int(RemovableHandle.next_id)
+    return RemovableHandle
 
 
 def _are_views(stage: Any, chunk: int, loss: Any) -> bool:
