@@ -138,10 +138,10 @@ class Groups:
 
 
 class Case:
-    """ranks: on each host. rails: interfaces; share: of a processor, for each rank, all the time."""
+    """ranks: on each host. rails: interfaces; share: of a processor, for each rank, all the time; pinned: each rank has a core."""
 
-    def __init__(self, name, ranks, trouble, rails=("rail0",), share=None, **keys):
-        self.name, self.ranks, self.trouble, self.rails, self.share, self.keys = name, ranks, trouble, rails, share, keys
+    def __init__(self, name, ranks, trouble, rails=("rail0",), share=None, pinned=False, **keys):
+        self.name, self.ranks, self.trouble, self.rails, self.share, self.pinned, self.keys = name, ranks, trouble, rails, share, pinned, keys
 
     def run_file(self, iterations):
         ranks = sum(self.ranks)
@@ -157,7 +157,7 @@ CASES = [
     Case("a link of 20 Mbit/s", (1, 1), Rate(20)),
     Case("one of two rails cut", (1, 1), Cut(), rails=("rail0", "rail1")),
     Case("half of a processor for rank 1", (1, 1), Quota(1, 0.5)),
-    Case("a neighbour on the core of rank 1", (1, 1), Neighbour(1), device={"kind": "cpu", "threads": 1, "bind": "always"}),
+    Case("a neighbour on the core of rank 1", (1, 1), Neighbour(1), pinned=True),
     Case("4 ranks with half a processor each, nothing", (2, 2), Nothing(), share=0.5),
     Case("4 ranks with half a processor each, 60 ms of latency", (2, 2), Latency(0.06), rails=(FAR,), share=0.5),
     Case("4 ranks on 2 processors, nothing", (2, 2), Nothing()),
@@ -177,6 +177,13 @@ def workers(lab, count):
         except (OSError, KeyError):
             continue
     return [found[rank] for rank in range(count)] if len(found) == count else None
+
+
+def pin(processes, core):
+    """All threads of the processes. The trainer cannot do it here: each of its hosts believes that it has the first core."""
+    for process in processes:
+        for thread in os.listdir(f"/proc/{process}/task"):
+            os.sched_setaffinity(int(thread), [core])
 
 
 class Job:
@@ -213,7 +220,10 @@ class Job:
                 self.process = subprocess.Popen(self.lab.mpirun(folder, case.ranks, words), stdout=log, stderr=subprocess.STDOUT)
             try:
                 self.reach(1)
-                self.groups = Groups(workers(self.lab, sum(case.ranks)))
+                found = workers(self.lab, sum(case.ranks))
+                self.groups = Groups(found)
+                for core, processes in zip(sorted(os.sched_getaffinity(0)), found if case.pinned else ()):
+                    pin(processes, core)
                 for rank in range(sum(case.ranks)):
                     self.groups.give(rank, case.share or 1)
                 self.reach(third)
@@ -237,7 +247,7 @@ class Job:
 
 def phases(rows, slow, relieved):
     """{phase: rows}; the first iterations, in which nothing is known, are left out."""
-    changes = [at for at in range(slow, relieved) if rows[at]["schedule"] != rows[slow - 1]["schedule"]]
+    changes = [at for at in range(slow, relieved) if rows[at]["schedule"] != rows[at - 1]["schedule"]]
     adapted = changes[-1] + 1 if changes else relieved
     back = [at for at in range(relieved, len(rows)) if rows[at]["schedule"] != rows[at - 1]["schedule"]]
     return {"healthy": rows[5:slow - 1], "slow": rows[slow:changes[0] if changes else relieved], "adapted": rows[adapted:relieved - 1],
