@@ -4,8 +4,11 @@
  * user had started it. */
 #pragma once
 
+#include "base/status.h"
+
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 /** First call of main: blocks the signals `blocked` (NULL: none). Ignored are only SIGXFSZ, so that a write
  * beyond the file size limit fails like one on a full disk, and those by which shells and nohup keep a
@@ -23,3 +26,10 @@ void sl_signals_give_back(void);
 /** Starts a thread with all signals blocked: they go to the program's other threads. pthread_create's error.
  */
 int sl_thread_start(pthread_t *thread, void *(*work)(void *object), void *object);
+
+#define SL_THREADS_MAX 64
+
+/** Calls `work` on `threads` threads, at most SL_THREADS_MAX, of which this is one, and returns after all
+ * have ended: with the first failure and its text. *failed is 0 before, and nonzero once a call has failed,
+ * so that the others can end. Threads that cannot be started are left out. */
+sl_status sl_threads_join_in(int threads, sl_status (*work)(void *object), void *object, atomic_int *failed);

@@ -6,19 +6,17 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define MAX_THREADS 8
 #define BLOCK 32 /* shapes that a thread takes at once */
 
-/* Each field is written before the threads start, but `next`, `status` and `error`: with the lock. A
- * candidate is written by the thread that took its block. */
+/* Each field is written before the threads start, but `next`, with the lock, and `failed`. A candidate is
+ * written by the thread that took its block. */
 typedef struct bound_work {
     const sl_shape_planning *planning;
     sl_candidate *candidate;
     size_t count;
     pthread_mutex_t lock;
     size_t next;
-    sl_status status;
-    char error[512];
+    atomic_int failed;
 } bound_work;
 
 /* What a plan may take, to begin with the most promising: 1F1B fills and drains through all ranks, and with
@@ -77,13 +75,13 @@ static int is_stopped(const bound_work *w) {
     return stop && atomic_load(stop);
 }
 
-static void *bound_some(void *object) {
+static sl_status bound_some(void *object) {
     bound_work *w = object;
     sl_status status = SL_OK;
     while (status == SL_OK) {
         pthread_mutex_lock(&w->lock);
         size_t first = w->next;
-        int ends = first >= w->count || w->status != SL_OK || (first > 0 && is_stopped(w));
+        int ends = first >= w->count || atomic_load(&w->failed) || (first > 0 && is_stopped(w));
         w->next += ends ? 0 : BLOCK;
         pthread_mutex_unlock(&w->lock);
         if (ends)
@@ -91,13 +89,7 @@ static void *bound_some(void *object) {
         for (size_t i = first; i < first + BLOCK && i < w->count && status == SL_OK; i++)
             status = bound_one(w->planning, &w->candidate[i]);
     }
-    if (status != SL_OK) {
-        pthread_mutex_lock(&w->lock);
-        w->status = status;
-        snprintf(w->error, sizeof w->error, "%s", sl_error_text());
-        pthread_mutex_unlock(&w->lock);
-    }
-    return NULL;
+    return status;
 }
 
 /* The threads only read positions. */
@@ -118,21 +110,13 @@ static int by_turn(const void *a, const void *b) {
 sl_status sl_candidates_bound(const sl_shape_planning *planning, int threads, sl_candidate *c, size_t *count,
                               int *cut_short) {
     bound_work w = {.planning = planning, .candidate = c, .count = *count, .lock = PTHREAD_MUTEX_INITIALIZER};
-    pthread_t thread[MAX_THREADS];
-    int started = 0;
     size_t kept = 0;
     for (size_t i = 0; i < *count; i++)
         c[i].guess = -1;
     SL_TRY(make_positions(planning, c, *count));
-    while (started + 1 < threads && started < MAX_THREADS &&
-           sl_thread_start(&thread[started], bound_some, &w) == 0)
-        started++;
-    bound_some(&w);
-    for (int i = 0; i < started; i++)
-        pthread_join(thread[i], NULL);
+    sl_status status = sl_threads_join_in(threads, bound_some, &w, &w.failed);
     pthread_mutex_destroy(&w.lock);
-    if (w.status != SL_OK)
-        return sl_error(w.status, "%s", w.error);
+    SL_TRY(status);
     *cut_short = w.next < *count;
     for (size_t i = 0; i < *count && i < w.next; i++)
         if (c[i].bound.time < SL_TIME_NEVER)

@@ -37,10 +37,9 @@ typedef struct shape_search {
     /* shared by threads */
     pthread_mutex_t lock; /* for what follows, and `found` */
     size_t next;
-    sl_status status;
-    char error[512];
-    double best;   /* ns: the shortest planned */
-    int cut_short; /* not every shape has a bound */
+    double best;       /* ns: the shortest planned */
+    int cut_short;     /* not every shape has a bound */
+    atomic_int failed; /* without the lock */
 } shape_search;
 
 static sl_limit until(const shape_search *s, double share) {
@@ -161,7 +160,7 @@ static int is_dominated(const shape_search *s, const sl_candidate *c) {
 /* The next shape of a turn whose time is not over; NULL: none. One that fits is always found. With the lock.
  */
 static sl_candidate *take_next(shape_search *s) {
-    while (s->next < s->candidates && s->status == SL_OK) {
+    while (s->next < s->candidates && !atomic_load(&s->failed)) {
         sl_candidate *c = &s->candidate[s->next];
         int hosted_follow = s->candidate[s->candidates - 1].turn != SL_TURN_PLAIN;
         double share = c->turn == SL_TURN_PLAIN && hosted_follow ? ESTIMATING_PLAIN : ESTIMATING;
@@ -175,7 +174,7 @@ static sl_candidate *take_next(shape_search *s) {
     return NULL;
 }
 
-static void *estimate_some(void *object) {
+static sl_status estimate_some(void *object) {
     shape_search *s = object;
     sl_status status = SL_OK;
     while (status == SL_OK) {
@@ -198,29 +197,12 @@ static void *estimate_some(void *object) {
         if (status == SL_OK && c->estimate < BETTER * best)
             status = plan_candidate(s, c, 0, 1);
     }
-    if (status != SL_OK) {
-        pthread_mutex_lock(&s->lock);
-        s->status = status;
-        snprintf(s->error, sizeof s->error, "%s", sl_error_text());
-        pthread_mutex_unlock(&s->lock);
-    }
-    return NULL;
+    return status;
 }
 
 static int thread_count(const sl_choose_options *options) {
     long count = options->threads > 0 ? options->threads : sysconf(_SC_NPROCESSORS_ONLN);
     return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count;
-}
-
-static sl_status estimate_all(shape_search *s) {
-    pthread_t thread[MAX_THREADS];
-    int started = 0, count = thread_count(s->options);
-    while (started + 1 < count && sl_thread_start(&thread[started], estimate_some, s) == 0)
-        started++;
-    estimate_some(s);
-    for (int i = 0; i < started; i++)
-        pthread_join(thread[i], NULL);
-    return s->status == SL_OK ? SL_OK : sl_error(s->status, "%s", s->error);
 }
 
 /* ---- the front ---- */
@@ -404,7 +386,7 @@ static sl_status search(shape_search *s) {
     SL_TRY(sl_candidates_bound(&s->planning, thread_count(s->options), s->candidate, &s->candidates,
                                &s->cut_short));
     s->found->dismissed += (long long)(count - s->candidates);
-    SL_TRY(estimate_all(s));
+    SL_TRY(sl_threads_join_in(thread_count(s->options), estimate_some, s, &s->failed));
     SL_TRY(plan_estimated(s));
     if (sl_arrange_matters(s->planning.devices))
         SL_TRY(sl_arrange(&s->planning, left(s, ARRANGING), s->options->threads, &s->found->choice[0]));
