@@ -25,10 +25,21 @@ static const char *word_of(const sl_run_data_event *e) {
     return strcmp(e->kind, "fault") == 0 && strcmp(e->decided, "removed") == 0 ? "fault ends" : e->kind;
 }
 
+/* Whether a word, or several that belong together, is one of a list with commas. */
+static int has_word(const char *words, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = words; at && *at; at = strchr(at, ',')) {
+        at += *at == ',' ? 2 : 0;
+        if (strncmp(at, word, length) == 0 && (at[length] == 0 || at[length] == ','))
+            return 1;
+    }
+    return 0;
+}
+
 /* Adds a word that is not there yet. */
 static void add_word(char *words, size_t size, const char *word) {
     const size_t used = strlen(words);
-    if (!strstr(words, word))
+    if (!has_word(words, word))
         snprintf(words + used, size - used, "%s%s", used ? ", " : "", word);
 }
 
