@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "plan/explain/job_replay.h"
 #include "plan/explain/usual.h"
+#include "plan/explain/what_if_change.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,163 +15,11 @@
 #define SLOW 0.05      /* share by which a slow worker takes longer */
 #define MAX_WORK 500e6 /* steps replayed for costs: about 20 s; beyond it, fewer iterations */
 
-/* A node in a question: which time would it take? */
-typedef struct what_if_case {
-    const sl_hybrid_usual *usual;
-    int graph;
-    int what;                           /* kind, stage, replica, position, link */
-    const unsigned char *slow, *chosen; /* [positions] */
-} what_if_case;
-
-typedef sl_time (*what_if_time)(const what_if_case *c, const sl_hybrid_node *n);
-
-static int rank_of(const what_if_case *c, const sl_hybrid_node *n) {
-    return sl_hybrid_node_position(n) / c->usual->layout->data;
-}
-static int replica_of(const what_if_case *c, const sl_hybrid_node *n) {
-    return sl_hybrid_node_position(n) % c->usual->layout->data;
-}
-static int is_transfer(const sl_hybrid_node *n) {
-    return sl_traced_kinds[n->kind].role == SL_ROLE_TRANSFER;
-}
-
-/* ---- causes taken away ---- */
-
-static sl_time without_kind(const what_if_case *c, const sl_hybrid_node *n) {
-    return n->kind == c->what ? c->usual->of_kind[n->kind] : n->time;
-}
-
-/* What it would take on a usual worker. */
-static sl_time expected(const what_if_case *c, const sl_hybrid_node *n) {
-    sl_time usual = c->usual->of_group[sl_usual_group(c->usual, n)];
-    return usual < 0 ? n->time : (sl_time)((double)usual * sl_usual_length(c->usual, c->graph, n));
-}
-
-static sl_time without_worker(const what_if_case *c, const sl_hybrid_node *n) {
-    return sl_hybrid_node_position(n) == c->what && sl_traced_kind_is_compute(n->kind) ? expected(c, n)
-                                                                                       : n->time;
-}
-
-static sl_time without_slow_workers(const what_if_case *c, const sl_hybrid_node *n) {
-    return c->slow[sl_hybrid_node_position(n)] && sl_traced_kind_is_compute(n->kind) ? expected(c, n)
-                                                                                     : n->time;
-}
-
-static sl_time without_replica(const what_if_case *c, const sl_hybrid_node *n) {
-    if (replica_of(c, n) != c->what || sl_traced_kind_is_collective(n->kind))
-        return n->time;
-    return expected(c, n);
-}
-
-/* The usual time of a kind on a pipeline rank: of a slot; -1: of all together. */
-static double usual_on(const sl_hybrid_usual *u, int kind, int rank, int slot) {
-    size_t row = (size_t)kind * (size_t)u->layout->pipeline + (size_t)rank;
-    return slot < 0 ? u->of_stage[row] : (double)u->of_group[row * (size_t)u->slots + (size_t)slot];
-}
-
-/* The same on the other pipeline ranks. */
-static double elsewhere(const sl_hybrid_usual *u, int kind, int rank, int slot) {
-    sl_time others[1024];
-    int count = 0;
-    for (int p = 0; p < u->layout->pipeline && count < 1024; p++)
-        if (p != rank && usual_on(u, kind, p, slot) > 0)
-            others[count++] = (sl_time)usual_on(u, kind, p, slot);
-    if (count == 0)
-        return 0;
-    qsort(others, (size_t)count, sizeof *others, sl_ascending_times);
-    return (double)others[(count - 1) / 2];
-}
-
-/* A rank that is slower than others takes in each chunk what they take in it. */
-static sl_time without_stage(const what_if_case *c, const sl_hybrid_node *n) {
-    const sl_hybrid_usual *u = c->usual;
-    if (rank_of(c, n) != c->what || n->kind > SL_KIND_BACKWARD)
-        return n->time;
-    double all = elsewhere(u, n->kind, c->what, -1), its = usual_on(u, n->kind, c->what, n->slot),
-           target = elsewhere(u, n->kind, c->what, n->slot);
-    int is_slower = all > 0 && all < usual_on(u, n->kind, c->what, -1);
-    return is_slower && target > 0 && its > 0 ? (sl_time)((double)n->time * target / its) : n->time;
-}
-
-static sl_time without_cut(const what_if_case *c, const sl_hybrid_node *n) {
-    const sl_hybrid_usual *u = c->usual;
-    double sum = 0;
-    if (n->kind > SL_KIND_BACKWARD)
-        return n->time;
-    for (int p = 0; p < u->layout->pipeline; p++)
-        sum += u->of_stage[n->kind * u->layout->pipeline + p];
-    double its = u->of_stage[n->kind * u->layout->pipeline + rank_of(c, n)];
-    return its > 0 ? (sl_time)((double)n->time * sum / u->layout->pipeline / its) : n->time;
-}
-
-static sl_time without_lengths(const what_if_case *c, const sl_hybrid_node *n) {
-    double length = sl_usual_length(c->usual, c->graph, n);
-    return length > 0 && length != 1 ? (sl_time)((double)n->time * c->usual->mean_length / length) : n->time;
-}
-
-static sl_time without_links(const what_if_case *c, const sl_hybrid_node *n) {
-    return is_transfer(n) ? c->usual->of_kind[n->kind] : n->time;
-}
-
-static sl_time without_link(const what_if_case *c, const sl_hybrid_node *n) {
-    int backward = n->kind == SL_KIND_BACKWARD_TRANSFER;
-    return is_transfer(n) && sl_hybrid_node_position(n) * 2 + backward == c->what ? c->usual->of_kind[n->kind]
-                                                                                  : n->time;
-}
-
-static sl_time without_collectives(const what_if_case *c, const sl_hybrid_node *n) {
-    return sl_traced_kind_is_collective(n->kind)
-               ? c->usual->of_slot[(size_t)n->kind * (size_t)c->usual->slots + (size_t)n->slot]
-               : n->time;
-}
-
-static sl_time no_links_at_all(const what_if_case *c, const sl_hybrid_node *n) {
-    (void)c;
-    return is_transfer(n) ? 0 : n->time;
-}
-
-static sl_time no_collectives_at_all(const what_if_case *c, const sl_hybrid_node *n) {
-    (void)c;
-    return sl_traced_kind_is_collective(n->kind) ? 0 : n->time;
-}
-
-/* ---- the published method ---- */
-
-static sl_time as_it_was(const what_if_case *c, const sl_hybrid_node *n) {
-    (void)c;
-    return n->time;
-}
-
-static int is_communication(const sl_hybrid_node *n) {
-    return is_transfer(n) || sl_traced_kind_is_collective(n->kind) ||
-           strcmp(sl_traced_kinds[n->kind].name, "layernorm-grads-all-reduce") == 0;
-}
-
-static sl_time ideal(const what_if_case *c, const sl_hybrid_node *n) {
-    return is_communication(n) ? c->usual->of_kind[n->kind] : (sl_time)c->usual->mean[n->kind];
-}
-
-static sl_time only_kind(const what_if_case *c, const sl_hybrid_node *n) {
-    return n->kind == c->what ? n->time : ideal(c, n);
-}
-static sl_time only_stage(const what_if_case *c, const sl_hybrid_node *n) {
-    return rank_of(c, n) == c->what ? n->time : ideal(c, n);
-}
-static sl_time only_replica(const what_if_case *c, const sl_hybrid_node *n) {
-    return replica_of(c, n) == c->what ? n->time : ideal(c, n);
-}
-static sl_time ideal_chosen(const what_if_case *c, const sl_hybrid_node *n) {
-    return c->chosen[sl_hybrid_node_position(n)] ? ideal(c, n) : n->time;
-}
-static sl_time ideal_stage(const what_if_case *c, const sl_hybrid_node *n) {
-    return rank_of(c, n) == c->what ? ideal(c, n) : n->time;
-}
-
 /* ---- replays ---- */
 
 /* A question, and the sum of its answers over the iterations. */
 typedef struct what_if_question {
-    what_if_time time;
+    sl_what_if_change change;
     int what;
     double sum; /* ns */
 } what_if_question;
@@ -188,19 +37,19 @@ typedef struct what_if_work {
     unsigned char *chosen;    /* [positions] */
 } what_if_work;
 
-static sl_status ask(what_if_work *w, what_if_time time, int what, size_t *number) {
+static sl_status ask(what_if_work *w, sl_what_if_change change, int what, size_t *number) {
     SL_TRY(sl_grow(&w->question, &w->room, w->questions + 1, sizeof *w->question));
-    w->question[w->questions] = (what_if_question){.time = time, .what = what};
+    w->question[w->questions] = (what_if_question){.change = change, .what = what};
     *number = w->questions++;
     return SL_OK;
 }
 
-static sl_time answer(const what_if_work *w, int graph, sl_hybrid_replay *replay, what_if_time of, int what,
-                      sl_time *time) {
+static sl_time answer(const what_if_work *w, int graph, sl_hybrid_replay *replay, sl_what_if_change change,
+                      int what, sl_time *time) {
     const sl_hybrid_graph *g = &w->graph[graph];
-    what_if_case c = {&w->usual, graph, what, w->result->slow, w->chosen};
+    const sl_what_if_case c = {&w->usual, graph, what, w->result->slow, w->chosen};
     for (size_t i = 0; i < g->nodes; i++)
-        time[i] = g->node[i].kind < 0 ? 0 : of(&c, &g->node[i]);
+        time[i] = g->node[i].kind < 0 ? 0 : sl_what_if_time(change, &c, &g->node[i]);
     return sl_hybrid_replay_run(replay, time);
 }
 
@@ -214,7 +63,7 @@ static sl_status answer_all(what_if_work *w, size_t first) {
         sl_status status = sl_alloc(&time, w->graph[graph].nodes, sizeof *time);
         for (size_t q = first; status == SL_OK && q < w->questions; q++)
             w->question[q].sum +=
-                (double)answer(w, graph, replay, w->question[q].time, w->question[q].what, time);
+                (double)answer(w, graph, replay, w->question[q].change, w->question[q].what, time);
         if (status == SL_OK)
             sl_free(time);
         sl_hybrid_replay_close(replay);
@@ -252,14 +101,14 @@ static sl_status find_suspects(what_if_work *w) {
     for (int g = 0; g < w->graphs; g++)
         for (size_t i = 0; i < w->graph[g].nodes; i++) {
             const sl_hybrid_node *n = &w->graph[g].node[i];
-            what_if_case c = {&w->usual, g, 0, NULL, NULL};
+            const sl_what_if_case c = {&w->usual, g, 0, NULL, NULL};
             if (n->kind < 0)
                 continue;
             int q = sl_hybrid_node_position(n);
             if (sl_traced_kind_is_compute(n->kind)) {
-                worker[q].time += (double)(n->time - expected(&c, n));
-                due[q] += (double)expected(&c, n);
-            } else if (is_transfer(n))
+                worker[q].time += (double)(n->time - sl_what_if_expected(&c, n));
+                due[q] += (double)sl_what_if_expected(&c, n);
+            } else if (sl_what_if_is_transfer(n))
                 link[2 * q + (n->kind == SL_KIND_BACKWARD_TRANSFER)].time +=
                     (double)(n->time - w->usual.of_kind[n->kind]);
         }
@@ -284,11 +133,12 @@ free_due:
 
 /* ---- all questions ---- */
 
-/* Questions of a list of causes: their costs, and, if `only` is not NULL, their slowdowns alone. */
+/* Questions of a list of causes: their costs, and, unless `only` is -1, their slowdowns alone. */
 typedef struct what_if_list {
     sl_what_if_cause *cause;
     int count;
-    what_if_time without, only;
+    sl_what_if_change without;
+    int only; /* sl_what_if_change; -1: none */
     size_t first;
 } what_if_list;
 
@@ -297,8 +147,8 @@ static sl_status ask_list(what_if_work *w, what_if_list *list) {
     list->first = w->questions;
     for (int i = 0; i < list->count; i++) {
         SL_TRY(ask(w, list->without, list->cause[i].what, &number));
-        if (list->only)
-            SL_TRY(ask(w, list->only, list->cause[i].what, &number));
+        if (list->only >= 0)
+            SL_TRY(ask(w, (sl_what_if_change)list->only, list->cause[i].what, &number));
     }
     return SL_OK;
 }
@@ -310,9 +160,9 @@ static int by_cost(const void *one, const void *other) {
 
 static void take_list(const what_if_work *w, what_if_list *list, double was, double best) {
     for (int i = 0; i < list->count; i++) {
-        const what_if_question *q = &w->question[list->first + (size_t)i * (list->only ? 2 : 1)];
+        const what_if_question *q = &w->question[list->first + (size_t)i * (list->only >= 0 ? 2 : 1)];
         list->cause[i].cost = (was - q->sum) / was;
-        list->cause[i].alone = list->only && best > 0 ? q[1].sum / best : 0;
+        list->cause[i].alone = list->only >= 0 && best > 0 ? q[1].sum / best : 0;
     }
 }
 
@@ -352,8 +202,8 @@ static sl_status ask_published(what_if_work *w, double was, double best) {
     for (int i = 0; i < (w->positions * 3 + 99) / 100; i++)
         w->chosen[heat[i].what] = 1;
     sl_free(heat);
-    SL_TRY(ask(w, ideal_chosen, 0, &workers));
-    SL_TRY(ask(w, ideal_stage, w->layout->pipeline - 1, &stage));
+    SL_TRY(ask(w, SL_CHANGE_IDEAL_CHOSEN, 0, &workers));
+    SL_TRY(ask(w, SL_CHANGE_IDEAL_STAGE, w->layout->pipeline - 1, &stage));
     SL_TRY(answer_all(w, workers));
     r->slowdown = best > 0 ? was / best : 1;
     r->worker_share = was > best ? (was - w->question[workers].sum) / (was - best) : 0;
@@ -365,25 +215,26 @@ static sl_status examine(what_if_work *w) {
     sl_what_if *r = w->result;
     size_t base, best, single[7];
     const struct {
-        what_if_time time;
+        sl_what_if_change change;
         double *cost;
-    } singles[] = {{without_slow_workers, &r->slow_workers},
-                   {without_cut, &r->cut},
-                   {without_lengths, &r->lengths},
-                   {without_links, &r->all_links},
-                   {without_collectives, &r->collectives},
-                   {no_links_at_all, &r->no_links},
-                   {no_collectives_at_all, &r->no_collectives}};
+    } singles[] = {{SL_CHANGE_WITHOUT_SLOW_WORKERS, &r->slow_workers},
+                   {SL_CHANGE_WITHOUT_CUT, &r->cut},
+                   {SL_CHANGE_WITHOUT_LENGTHS, &r->lengths},
+                   {SL_CHANGE_WITHOUT_LINKS, &r->all_links},
+                   {SL_CHANGE_WITHOUT_COLLECTIVES, &r->collectives},
+                   {SL_CHANGE_NO_LINKS_AT_ALL, &r->no_links},
+                   {SL_CHANGE_NO_COLLECTIVES_AT_ALL, &r->no_collectives}};
     SL_TRY(make_causes(w));
-    what_if_list list[] = {{r->kind, r->kinds, without_kind, only_kind, 0},
-                           {r->stage, w->layout->pipeline, without_stage, only_stage, 0},
-                           {r->replica, w->layout->data, without_replica, only_replica, 0},
-                           {r->worker, r->workers, without_worker, NULL, 0},
-                           {r->link, r->links, without_link, NULL, 0}};
-    SL_TRY(ask(w, as_it_was, 0, &base));
-    SL_TRY(ask(w, ideal, 0, &best));
+    what_if_list list[] = {
+        {r->kind, r->kinds, SL_CHANGE_WITHOUT_KIND, SL_CHANGE_ONLY_KIND, 0},
+        {r->stage, w->layout->pipeline, SL_CHANGE_WITHOUT_STAGE, SL_CHANGE_ONLY_STAGE, 0},
+        {r->replica, w->layout->data, SL_CHANGE_WITHOUT_REPLICA, SL_CHANGE_ONLY_REPLICA, 0},
+        {r->worker, r->workers, SL_CHANGE_WITHOUT_WORKER, -1, 0},
+        {r->link, r->links, SL_CHANGE_WITHOUT_LINK, -1, 0}};
+    SL_TRY(ask(w, SL_CHANGE_AS_IT_WAS, 0, &base));
+    SL_TRY(ask(w, SL_CHANGE_IDEAL, 0, &best));
     for (int i = 0; i < 7; i++)
-        SL_TRY(ask(w, singles[i].time, 0, &single[i]));
+        SL_TRY(ask(w, singles[i].change, 0, &single[i]));
     for (int i = 0; i < 5; i++)
         SL_TRY(ask_list(w, &list[i]));
     SL_TRY(answer_all(w, 0));
@@ -464,8 +315,8 @@ static sl_status replay_all(what_if_work *w) {
         SL_TRY(sl_hybrid_replay_open(&w->graph[i], &replay));
         sl_status status = sl_alloc(&time, w->graph[i].nodes, sizeof *time);
         if (status == SL_OK) {
-            w->result->iteration[i] = (sl_what_if_iteration){w->graph[i].step, w->graph[i].traced,
-                                                             answer(w, i, replay, as_it_was, 0, time)};
+            w->result->iteration[i] = (sl_what_if_iteration){
+                w->graph[i].step, w->graph[i].traced, answer(w, i, replay, SL_CHANGE_AS_IT_WAS, 0, time)};
             sl_free(time);
         }
         sl_hybrid_replay_close(replay);
