@@ -4,7 +4,8 @@
 #include <string.h>
 
 #define MAX_CHUNKS 8
-#define MAX_SIZE 64 /* sequences of a microbatch */
+#define MAX_SIZE 64     /* sequences of a microbatch */
+#define MAX_OPS 4000000 /* of a shape: an estimate of more takes seconds */
 
 const char *const sl_neighbors_names[] = {"replicas", "stages", NULL};
 const char *const sl_recompute_names[] = {"none", "attention", "all", NULL};
@@ -112,7 +113,7 @@ static sl_status add_placements(shape_list *l, sl_shape *s) {
                 continue;
             if (!is_wanted(f->chunks, s->chunks) || !is_chosen(f->placement, placement) ||
                 s->pipeline * s->chunks > l->model->layers ||
-                (int64_t)s->pipeline * s->chunks * s->microbatches * 3 > SL_MAX_OPS)
+                (int64_t)s->pipeline * s->chunks * s->microbatches * 3 > MAX_OPS)
                 continue;
             SL_TRY(add_kinds(l, s));
         }

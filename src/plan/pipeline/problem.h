@@ -19,7 +19,7 @@
 #define SL_MAX_STAGES 4096
 #define SL_MAX_MICROBATCHES 65536
 #define SL_MAX_PARTS 64
-#define SL_MAX_OPS 3900000   /* stages * microbatches * 3 * parts */
+#define SL_MAX_OPS 16777216  /* stages * microbatches * 3 * parts */
 #define SL_MAX_OP_MS 1e6     /* one F, I, W, latency or transfer; B is two ops and may be twice as long */
 #define SL_MAX_TOTAL_MS 4e12 /* an iteration, everything in a row; draws of jitter included */
 #define SL_MAX_MEMORY 1e15

@@ -138,20 +138,20 @@ static void alike_replicas_share_their_plans(void **state) {
     sl_problem_free(&p);
 }
 
-/* A problem has at most 65,536 microbatches and 3,900,000 ops: 40,625 of 32 stages. */
+/* A problem has at most 65,536 microbatches and 16,777,216 ops: 43,690 of 128 stages. */
 static void what_a_problem_may_have_is_a_limit(void **state) {
     (void)state;
     sl_problem p;
     sl_pipelines *pipelines;
     int split[2];
     sl_time time[2];
-    make_pipeline(32, 10 * SL_MS, &p);
+    make_pipeline(128, 10 * SL_MS, &p);
     assert_ok(sl_pipelines_open("1f1b", 99999, &pipelines));
     assert_ok(sl_pipelines_add(pipelines, &p, 0));
     assert_ok(sl_pipelines_add(pipelines, &p, 0));
     assert_fails(sl_pipelines_balance(pipelines, 100000, NULL, split, time), SL_ENONE,
-                 "take 81250 microbatches");
-    assert_fails(sl_pipelines_planned(pipelines, 0, 40626, time), SL_ENONE, "at most 40625");
+                 "take 87380 microbatches");
+    assert_fails(sl_pipelines_planned(pipelines, 0, 43691, time), SL_ENONE, "at most 43690");
     sl_pipelines_close(pipelines);
     sl_problem_free(&p);
 }
