@@ -50,7 +50,7 @@ PAGES = {
                     "From PyTorch's profiler to a better plan"]),
     "scale.md": ("Scale", "Each section names the command that wrote it and states if it is measured or simulated.",
                  ["A year of 400 servers: strategies", "A year of 400 servers: spares", "A year of 400 servers: checkpoints",
-                  "A year of 400 servers: slow servers", "A year of 400 servers: speed", "Closed forms"]),
+                  "A year of 400 servers: slow servers", "A year of 400 servers: speed", "Closed forms", "Planning"]),
     "fuzzing.md": ("Readers under a fuzzer", "Each section names the command that wrote it.", ["Fuzzing"]),
     "mutants.md": ("Small faults that tests notice", "Each section names the command that wrote it.", ["Small faults"]),
     "training.md": ("Training speed on the CPU: all tables", "Each section names the command that wrote it.",
