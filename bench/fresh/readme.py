@@ -122,7 +122,7 @@ SENTENCES = [
      [run("build/slackline plan examples/four-ranks.yaml --schedule 1f1b --format trace | gzip >rank0.json.gz; "
           "build/slackline import rank*.json.gz -o problem.yaml --order traced.csv && build/slackline simulate problem.yaml --order traced.csv | head -1",
           r"(?s)traced +450 ms.*better plan +420 ms, 6\.7% less.*makespan 450 ms"),
-      quick("plan_trace_label", "plan_trace_scan", "cli_import", "train_trace_profile"), here("torch_trace")]),
+      quick("plan_trace_label", "base_scan", "cli_import", "train_trace_profile"), here("torch_trace")]),
     (r"docs/howto/pytorch\.md.*docs/python\.md",
      [page("docs/howto/pytorch.md", "```python pipeline.py", r"plan\.schedule\(stage, loss_fn="), page("docs/python.md", "pip install ./python", r"\.schedule\("),
       here("python_install", "python_runtime", "torch_runtime"), later("page_howto_pytorch_slow", "runs that page's script, minutes")]),

@@ -51,6 +51,12 @@ sl_status sl_file_read_max(const char *path, size_t most, char **content, size_t
     return status;
 }
 
+static sl_status sync_file(int file, const char *path) {
+    if (fsync(file) != 0 && errno != EINVAL && errno != EROFS)
+        return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+    return SL_OK;
+}
+
 static sl_status write_all(int file, const char *path, const char *content, size_t size, int durable) {
     while (size > 0) {
         ssize_t done = write(file, content, size);
@@ -61,9 +67,7 @@ static sl_status write_all(int file, const char *path, const char *content, size
         content += done;
         size -= (size_t)done;
     }
-    if (durable && fsync(file) != 0 && errno != EINVAL && errno != EROFS)
-        return sl_error_errno(SL_ESYS, "%s: cannot be written", path);
-    return SL_OK;
+    return durable ? sync_file(file, path) : SL_OK;
 }
 
 /* A new file next to `path` under an unpredictable name, *temporary. The mode is passed to open, so that the
@@ -85,8 +89,36 @@ static int open_temporary(const char *path, mode_t mode, char *temporary, size_t
     return -1;
 }
 
+static sl_status begin(const char *path, mode_t mode, sl_new_file *new) {
+    new->path = path;
+    new->descriptor = open_temporary(path, mode, new->temporary, sizeof new->temporary);
+    if (new->descriptor >= 0)
+        return SL_OK;
+    return errno == ENAMETOOLONG ? sl_error(SL_EINVAL, "%s: the path is too long", path)
+                                 : sl_error_errno(SL_ESYS, "%s: cannot be written", path);
+}
+
+static sl_status finish(sl_new_file *new, sl_status status) {
+    if (close(new->descriptor) != 0 && status == SL_OK)
+        status = sl_error_errno(SL_ESYS, "%s: cannot be written", new->path);
+    if (status == SL_OK && rename(new->temporary, new->path) != 0)
+        status = sl_error_errno(SL_ESYS, "%s: cannot be written", new->path);
+    if (status != SL_OK)
+        unlink(new->temporary);
+    return status;
+}
+
+sl_status sl_file_begin(const char *path, sl_new_file *file) {
+    return begin(path, 0666, file);
+}
+
+sl_status sl_file_end(sl_new_file *file, sl_status status) {
+    SL_THEN(status, sync_file(file->descriptor, file->path));
+    return finish(file, status);
+}
+
 static sl_status replace(const char *path, const void *content, size_t size, mode_t mode, int durable) {
-    char temporary[4096];
+    sl_new_file new;
     struct stat old;
     if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) { /* /dev/stdout and the like cannot be replaced */
         int direct = open(path, O_WRONLY | O_CLOEXEC);
@@ -96,18 +128,8 @@ static sl_status replace(const char *path, const void *content, size_t size, mod
         close(direct);
         return status;
     }
-    int file = open_temporary(path, mode, temporary, sizeof temporary);
-    if (file < 0)
-        return errno == ENAMETOOLONG ? sl_error(SL_EINVAL, "%s: the path is too long", path)
-                                     : sl_error_errno(SL_ESYS, "%s: cannot be written", path);
-    sl_status status = write_all(file, path, content, size, durable);
-    if (close(file) != 0 && status == SL_OK)
-        status = sl_error_errno(SL_ESYS, "%s: cannot be written", path);
-    if (status == SL_OK && rename(temporary, path) != 0)
-        status = sl_error_errno(SL_ESYS, "%s: cannot be written", path);
-    if (status != SL_OK)
-        unlink(temporary);
-    return status;
+    SL_TRY(begin(path, mode, &new));
+    return finish(&new, write_all(new.descriptor, path, content, size, durable));
 }
 
 sl_status sl_file_write(const char *path, const void *content, size_t size) {

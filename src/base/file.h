@@ -20,6 +20,20 @@ sl_status sl_file_write_private(const char *path, const void *content, size_t si
  * new file, but after a power failure it may be empty. */
 sl_status sl_file_renew(const char *path, const void *content, size_t size);
 
+/* A file in the making, which is written in pieces. */
+typedef struct sl_new_file {
+    const char *path;
+    int descriptor;
+    char temporary[4096]; /* its name until it is complete, in the same folder */
+} sl_new_file;
+
+/** Begins a file that replaces `path`, which must stay valid and be absent or a regular file. Write to
+ * file->descriptor. SL_EINVAL, SL_ESYS. */
+sl_status sl_file_begin(const char *path, sl_new_file *file);
+/** Ends it: with SL_OK it is in place, as after sl_file_write; otherwise nothing remains. Returns `status`,
+ * or its own failure. */
+sl_status sl_file_end(sl_new_file *file, sl_status status);
+
 /** Whether a file was written or replaced between two stat calls (st_ino 0: it did not exist). */
 int sl_file_differs(const struct stat *before, const struct stat *now);
 

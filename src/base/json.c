@@ -2,6 +2,8 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 json_t *sl_json_object(const char *text, size_t size) {
     json_t *object = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
@@ -41,4 +43,47 @@ const char *sl_json_text(const json_t *object, const char *key, const char *othe
 
 json_t *sl_json_finite(double value) {
     return isfinite(value) ? json_real(value) : json_null();
+}
+
+#define EXACT 1000000000000000 /* with fewer, all digits of a whole number are among the 15 */
+
+static int put_whole(int64_t value, char *text) {
+    char digits[24], *digit = digits + sizeof digits;
+    do
+        *--digit = (char)('0' + value % 10);
+    while ((value /= 10) > 0);
+    const size_t length = (size_t)(digits + sizeof digits - digit);
+    memcpy(text, digit, length);
+    return (int)length;
+}
+
+static int put_as_jansson(double value, char *text) {
+    json_t *number = json_real(value);
+    size_t length =
+        number ? json_dumpb(number, text, SL_JSON_NUMBER, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : 0;
+    json_decref(number);
+    if (length == 0 || length > SL_JSON_NUMBER) /* no memory: the same digits in another form */
+        length = (size_t)snprintf(text, SL_JSON_NUMBER, "%.14e", value);
+    return (int)length;
+}
+
+int sl_json_ms(sl_time time, char text[SL_JSON_NUMBER]) {
+    if (time < 0 || time >= EXACT || (time > 0 && time < 100)) /* the last: 5e-5 */
+        return put_as_jansson(sl_to_ms(time), text);
+    int length = put_whole(time / SL_MS, text), part = (int)(time % SL_MS);
+    text[length++] = '.';
+    for (int unit = (int)SL_MS / 10, first = 1; first || part > 0; unit /= 10, first = 0) {
+        text[length++] = (char)('0' + part / unit);
+        part %= unit;
+    }
+    return length;
+}
+
+int sl_json_real(double value, char text[SL_JSON_NUMBER]) {
+    if (!(value > 0 && value < (double)EXACT) || value != floor(value))
+        return put_as_jansson(value, text);
+    int length = put_whole((int64_t)value, text);
+    text[length++] = '.';
+    text[length++] = '0';
+    return length;
 }

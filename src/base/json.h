@@ -2,6 +2,8 @@
  * error. An object that is NULL has no fields. */
 #pragma once
 
+#include "base/time.h"
+
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +25,15 @@ int sl_json_count(const json_t *object, const char *key, int otherwise);
 
 /** For writing: a number, or null if it is not finite. */
 json_t *sl_json_finite(double value);
+
+/* Numbers of long lists, as jansson writes them with 15 digits, in a fraction of its time. Room for either:
+ */
+#define SL_JSON_NUMBER 40
+
+/** A time in ms: 0.1, 12.0. Returns the length. */
+int sl_json_ms(sl_time time, char text[SL_JSON_NUMBER]);
+/** A finite number. Returns the length. */
+int sl_json_real(double value, char text[SL_JSON_NUMBER]);
 
 /** A text; `otherwise` if there is none. */
 const char *sl_json_text(const json_t *object, const char *key, const char *otherwise);

@@ -97,12 +97,12 @@ static sl_status write_all(const explain_options *e) {
                           &report_size));
     if (e->svg) {
         SL_TRY_GOTO(out, status, make_text(&e->result, sl_explain_draw, &picture, &picture_size));
-        SL_TRY_GOTO(out, status, sl_plan_request_write(e->svg, picture, picture_size));
+        SL_TRY_GOTO(out, status, sl_leaving_write(e->svg, picture, picture_size));
     }
     if (e->svg && strcmp(e->svg, "-") == 0)
         fwrite(report, 1, report_size, stderr); /* standard output is taken */
     else
-        status = sl_plan_request_write(NULL, report, report_size);
+        status = sl_leaving_write(NULL, report, report_size);
 out:
     free(report);
     free(picture);

@@ -401,13 +401,13 @@ static sl_status write_all(const import_options *p) {
         SL_TRY_GOTO(out, status, make_text(p, write_order, &order, &order_size));
     SL_TRY_GOTO(out, status, make_text(p, p->is_json ? print_json : print_text, &report, &report_size));
     if (p->problem_file)
-        SL_TRY_GOTO(out, status, sl_plan_request_write(p->problem_file, problem, problem_size));
+        SL_TRY_GOTO(out, status, sl_leaving_write(p->problem_file, problem, problem_size));
     if (p->order_file)
-        SL_TRY_GOTO(out, status, sl_plan_request_write(p->order_file, order, order_size));
+        SL_TRY_GOTO(out, status, sl_leaving_write(p->order_file, order, order_size));
     if (is_standard(p->problem_file) || is_standard(p->order_file))
         fwrite(report, 1, report_size, stderr); /* standard output is taken */
     else
-        status = sl_plan_request_write(NULL, report, report_size);
+        status = sl_leaving_write(NULL, report, report_size);
 out:
     free(problem);
     free(order);

@@ -1,7 +1,7 @@
 /* slackline simulate: times a given order on a problem. */
 #include "cli/command.h"
+#include "cli/order_file.h"
 #include "cli/plan_request.h"
-#include "plan/export/order_table.h"
 
 #include <stdio.h>
 

@@ -69,8 +69,8 @@ sl_status sl_command_options(int argc, char **argv, void *asked);
               .keys = visit)
 #define SL_OPTION_OUTPUT(object, field)                                                                      \
     SL_OPTION("output", TEXT, object, field, "FILE",                                                         \
-              "write there instead of to standard output, completely or not at all", .letter = 'o',          \
-              .completes = SL_COMPLETES_FILE)
+              "write there instead of to standard output, completely or not at all; FILE.gz is packed",      \
+              .letter = 'o', .completes = SL_COMPLETES_FILE)
 #define SL_OPTION_SEED(object, field, of)                                                                    \
     SL_OPTION("seed", SEED, object, field, "N", "of " of, .standard = "1")
 #define SL_OPTION_TOKEN(object, field)                                                                       \

@@ -1,29 +1,17 @@
 /* Inputs of `draw` as charts over the time of an iteration: problems planned or timed by an order, plans and
  * timelines read back, recorded iterations of runs. */
-#include "base/file.h"
 #include "base/memory.h"
 #include "cli/drawing.h"
-#include "plan/lower/written.h"
-#include "plan/search/plan_read.h"
+#include "cli/order_file.h"
+#include "pack/unpack.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
 #define LOOKED_AT 65536
-#define MAX_SHOWN 200000    /* ops and messages of one picture */
-#define MAX_BYTES (1 << 30) /* of a plan */
+#define MAX_SHOWN 200000 /* ops and messages of one picture */
 
 /* ---- the kind of a file ---- */
-
-static sl_status read_head(const char *file, char *head, size_t *size) {
-    FILE *in = fopen(file, "re");
-    if (!in)
-        return sl_error_errno(SL_EINVAL, "%s: cannot be read", file);
-    *size = fread(head, 1, LOOKED_AT, in);
-    int failed = ferror(in);
-    fclose(in);
-    return failed ? sl_error_errno(SL_EINVAL, "%s: cannot be read", file) : SL_OK;
-}
 
 static int ends_with(const char *text, const char *end) {
     size_t length = strlen(text), tail = strlen(end);
@@ -44,7 +32,7 @@ sl_status sl_input_find(const char *file, sl_input_kind *kind) {
         return SL_OK;
     }
     SL_TRY(sl_alloc(&head, LOOKED_AT, 1));
-    sl_status status = read_head(file, head, &size);
+    sl_status status = sl_unpack_head(file, head, LOOKED_AT, &size);
     while (at < size && strchr(" \t\r\n", head[at]) && head[at])
         at++;
     const char first = at < size ? head[at] : 0;
@@ -116,7 +104,7 @@ static sl_status plan_problem(sl_drawn *one, const char *schedule, const char *o
         p->schedule = schedule;
         return sl_plan_request_make(p, &one->plan);
     }
-    SL_TRY(sl_order_read_csv(order_file, &p->problem, &order));
+    SL_TRY(sl_order_file_read(order_file, &p->problem, &order));
     sl_status status = sl_plan_of_order(&p->problem, &order, "file", &one->plan);
     sl_order_free(&order);
     return status;
@@ -145,12 +133,8 @@ sl_status sl_drawn_refuse_memory(const sl_drawing *d, const sl_input *input, con
 }
 
 static sl_status draw_plan(const sl_drawing *d, const sl_input *input, sl_drawn *one) {
-    char *text, name[SL_PLAN_NAME];
-    size_t size;
-    SL_TRY(sl_file_read_max(input->file, MAX_BYTES, &text, &size));
-    sl_status status = sl_plan_read_json(input->file, text, size, &one->timeline, &one->memory[0].held, name);
-    sl_free(text);
-    SL_TRY(status);
+    char name[SL_PLAN_NAME];
+    SL_TRY(sl_plan_file_read(input->file, &one->timeline, &one->memory[0].held, name));
     snprintf(one->title[0], sizeof one->title[0], "%s: %.6g ms, bubble %.1f%%", name,
              sl_to_ms(sl_timeline_makespan(&one->timeline)), 100 * sl_timeline_bubble(&one->timeline));
     one->chart[0] = (sl_svg_chart){.timeline = &one->timeline, .title = one->title[0]};

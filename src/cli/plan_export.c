@@ -2,6 +2,7 @@
 #include "cli/plan_request.h"
 
 #include "base/memory.h"
+#include "pack/pack.h"
 #include "plan/pipeline/csv.h"
 
 #include <stdlib.h>
@@ -13,8 +14,8 @@ static sl_status order_path(const sl_plan_request *planning, char **path) {
     *path = NULL;
     if (strcmp(planning->format, "torchtitan") != 0 || !output || strcmp(output, "-") == 0)
         return SL_OK;
-    size_t length = strlen(output), suffix = strlen(".toml");
-    if (length > suffix && strcmp(output + length - suffix, ".toml") == 0)
+    size_t length = strlen(output) - (sl_packs(output) ? strlen(".gz") : 0), suffix = strlen(".toml");
+    if (length > suffix && strncmp(output + length - suffix, ".toml", suffix) == 0)
         length -= suffix;
     SL_TRY(sl_alloc(path, length + sizeof ".csv", 1));
     memcpy(*path, output, length);

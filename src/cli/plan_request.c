@@ -1,9 +1,9 @@
 #include "cli/plan_request.h"
 
-#include "base/file.h"
 #include "base/memory.h"
 #include "cli/command.h"
 #include "cli/picture.h"
+#include "pack/pack.h"
 #include "plan/draw/gantt_text.h"
 #include "plan/draw/html.h"
 #include "plan/draw/svg.h"
@@ -16,7 +16,6 @@
 #include "plan/timing/jitter.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -62,7 +61,7 @@ const sl_value sl_compare_forms[] = {{"text", "a table"},
 #define FORMAT(forms_of)                                                                                     \
     SL_OPTION("format", TEXT, sl_plan_request, format, "FORM",                                               \
               "what is printed (default: as the name of FILE ends, .png and .pdf made of svg by another "    \
-              "program; else text)",                                                                         \
+              "program, .json.gz and the like packed; else text)",                                           \
               .values = forms_of)
 #define WIDTH                                                                                                \
     SL_OPTION("width", INT, sl_plan_request, width, "N",                                                     \
@@ -102,7 +101,7 @@ const sl_option sl_plan_options_table[] = {
 const sl_option sl_simulate_options[] = {
     SL_OPTION("order", TEXT, sl_plan_request, order_file, "FILE",
               "the order: CSV (compute_only or compute_comms), a plan's JSON, or the JSON of --format "
-              "deepspeed or primus",
+              "deepspeed or primus; also packed with gzip",
               .completes = SL_COMPLETES_FILE, .required = 1),
     SL_OPTION_SEED(sl_plan_request, seed, "jitter"),
     JITTER,
@@ -148,14 +147,20 @@ static sl_status refuse_form(const char *name) {
     return sl_error(SL_EINVAL, "--format must be %s, got '%s'", known, name);
 }
 
+/* "plan.json" and "plan.json.gz" end in "json". */
+static int ends_in(const char *output, const char *form) {
+    size_t length = strlen(output) - (sl_packs(output) ? 3 : 0), tail = strlen(form);
+    return length > tail && output[length - tail - 1] == '.' &&
+           strncmp(output + length - tail, form, tail) == 0;
+}
+
 /* By the end of the output's name, unless --format was given. */
 static void choose_format(sl_plan_request *p, const sl_value *known) {
-    const char *dot = p->output ? strrchr(p->output, '.') : NULL;
     if (p->format)
         return;
     p->format = sl_picture_form(p->output) ? "svg" : "text";
-    for (const sl_value *v = known; dot && v->name; v++)
-        if (strcmp(dot + 1, v->name) == 0)
+    for (const sl_value *v = known; p->output && v->name; v++)
+        if (ends_in(p->output, v->name))
             p->format = v->name;
 }
 
@@ -379,43 +384,6 @@ static sl_status print_form(const sl_plan_request *planning, const sl_plan *plan
     size_t form = (size_t)find_form(planning->format);
     return form < sizeof prints / sizeof prints[0] ? prints[form](planning, plan, out)
                                                    : sl_plan_request_export(planning, plan, out);
-}
-
-static sl_status write_file(const char *path, const char *text, size_t size) {
-    sigset_t ending, before;
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGINT);
-    sigaddset(&ending, SIGTERM);
-    sigaddset(&ending, SIGHUP);
-    sigprocmask(SIG_BLOCK, &ending, &before);
-    sl_status status = sl_file_write(path, text, size);
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    return status;
-}
-
-sl_status sl_plan_request_write(const char *output, const char *text, size_t size) {
-    if (output && strcmp(output, "-") != 0)
-        return write_file(output, text, size);
-    if (fwrite(text, 1, size, stdout) != size || fflush(stdout) != 0)
-        return sl_error_errno(SL_ESYS, "standard output cannot be written");
-    return SL_OK;
-}
-
-sl_status sl_leaving_open(const char *output, sl_leaving *leaving) {
-    *leaving = (sl_leaving){.output = output};
-    leaving->out = open_memstream(&leaving->text, &leaving->size);
-    return leaving->out ? SL_OK : sl_error(SL_ENOMEM, "out of memory for the output");
-}
-
-sl_status sl_leaving_close(sl_leaving *leaving, sl_status status) {
-    if (fclose(leaving->out) != 0 && status == SL_OK)
-        status = sl_error(SL_ENOMEM, "out of memory for the output");
-    if (leaving->is_svg && sl_picture_form(leaving->output))
-        SL_THEN(status, sl_picture_write(leaving->output, leaving->text, leaving->size));
-    else
-        SL_THEN(status, sl_plan_request_write(leaving->output, leaving->text, leaving->size));
-    free(leaving->text);
-    return status;
 }
 
 sl_status sl_plan_request_print(const sl_plan_request *planning, const sl_plan *plan) {

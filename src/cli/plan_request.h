@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/option.h"
+#include "cli/leaving.h"
 #include "plan/export/export.h"
 
 typedef struct sl_plan_request {
@@ -50,25 +51,6 @@ sl_status sl_plan_request_export_order(const sl_plan_request *planning, const sl
 /** Prints the plan in the requested form to standard output, or, complete or not at all, to the file of
  * -o. */
 sl_status sl_plan_request_print(const sl_plan_request *planning, const sl_plan *plan);
-
-/** Writes a finished result to standard output (`output` NULL or "-"), or, complete or not at all, to that
- * file: signals that end the command wait until it is written. */
-sl_status sl_plan_request_write(const char *output, const char *text, size_t size);
-
-/* A result to be written there: first into memory, through `out`. */
-typedef struct sl_leaving {
-    const char *output;
-    FILE *out;
-    char *text;
-    size_t size;
-    int is_svg; /* FILE.png and FILE.pdf are made of it (picture.h) */
-} sl_leaving;
-
-/** SL_ENOMEM. */
-sl_status sl_leaving_open(const char *output, sl_leaving *leaving);
-/** Writes the collected result as sl_plan_request_write does, unless `status` is a failure. Returns `status`,
- * or its own failure. */
-sl_status sl_leaving_close(sl_leaving *leaving, sl_status status);
 
 /** Columns of --width, of COLUMNS or of the terminal; 100 if none is known. */
 int sl_plan_request_width(const sl_plan_request *planning);

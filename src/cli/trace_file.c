@@ -1,61 +1,14 @@
 #include "cli/trace_file.h"
+#include "pack/unpack.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#ifdef SL_ZLIB
-#include <zlib.h>
-#endif
-
-enum { PIECE = 1 << 17 };
 
 static int open_file(const char *path) {
     return strcmp(path, "-") == 0 ? dup(0) : open(path, O_RDONLY | O_CLOEXEC);
 }
-
-#ifdef SL_ZLIB
-/* zlib passes uncompressed data through. */
-static sl_status read_pieces(const char *path, int file, const sl_trace_reader *reader) {
-    char piece[PIECE];
-    gzFile packed = gzdopen(file, "rb");
-    if (!packed) {
-        close(file);
-        return sl_error(SL_ENOMEM, "out of memory for %s", path);
-    }
-    sl_status status = SL_OK;
-    int got = 1, code;
-    while (status == SL_OK && (got = gzread(packed, piece, PIECE)) > 0)
-        status = reader->feed(reader->object, piece, (size_t)got);
-    const char *why = gzerror(packed, &code);
-    if (status == SL_OK && (got < 0 || code == Z_BUF_ERROR)) /* the latter: the packed file ends too early */
-        status = code == Z_ERRNO ? sl_error_errno(SL_EINVAL, "%s: cannot be read", path)
-                                 : sl_error(SL_EINVAL, "%s: cannot be unpacked: %s", path,
-                                            strncmp(why, "<fd:", 4) == 0 && strstr(why, ": ")
-                                                ? strstr(why, ": ") + 2 /* zlib's name for the file */
-                                                : why);
-    gzclose(packed);
-    return status;
-}
-#else
-static sl_status read_pieces(const char *path, int file, const sl_trace_reader *reader) {
-    char piece[PIECE];
-    sl_status status = SL_OK;
-    ssize_t got = 1;
-    for (int first = 1; status == SL_OK && (got = read(file, piece, PIECE)) > 0; first = 0) {
-        if (first && got > 1 && (unsigned char)piece[0] == 0x1f && (unsigned char)piece[1] == 0x8b)
-            status =
-                sl_error(SL_EINVAL,
-                         "%s: packed by gzip, which this build (without zlib) cannot read; use gunzip", path);
-        else
-            status = reader->feed(reader->object, piece, (size_t)got);
-    }
-    if (status == SL_OK && got < 0)
-        status = sl_error_errno(SL_EINVAL, "%s: cannot be read", path);
-    close(file);
-    return status;
-}
-#endif
 
 sl_status sl_trace_file_give(const char *path, const sl_trace_reader *reader) {
     struct stat about;
@@ -73,7 +26,7 @@ sl_status sl_trace_file_give(const char *path, const sl_trace_reader *reader) {
         close(file);
         return status;
     }
-    SL_TRY(read_pieces(path, file, reader));
+    SL_TRY(sl_unpack(path, file, UINT64_MAX, &(sl_unpack_sink){reader->feed, reader->object}));
     return reader->end(reader->object);
 }
 

@@ -241,7 +241,7 @@ def test_wrong_requests_are_refused():
         "'--shedules' | '--schedules'": ["--shedules", "1f1b"],
         "'--sweep'": ["--sweep"],
         "--time-limit": ["--time-limit", "soon"],
-        "placement | wave": ["--schedules", "1f1b@wave", "--set", "pipeline.ranks=1024", "--set", "pipeline.microbatches=1000"],
+        "placement | wave": ["--schedules", "1f1b@wave", "--set", "pipeline.ranks=1024", "--set", "pipeline.microbatches=4000"],
         "problem": ["other.yaml"],
     }.items():
         refused(2, says, "compare", problem, *arguments)

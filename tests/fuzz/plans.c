@@ -12,6 +12,8 @@
 #include "choose/model/model_work.h"
 #include "cli/series.h"
 #include "cli/trace_file.h"
+#include "pack/pack.h"
+#include "pack/unpack.h"
 #include "plan/draw/trace.h"
 #include "plan/exact/protobuf.h"
 #include "plan/export/export.h"
@@ -358,6 +360,43 @@ static int write_plan(int number, FILE *out) {
     return 1;
 }
 
+/* The same, packed with gzip. */
+static int read_packed(const uint8_t *data, size_t size) {
+    sl_plan_reader *reader;
+    sl_timeline timeline = {0};
+    sl_plan_memory memory = {0};
+    char schedule[SL_PLAN_NAME], path[64];
+    int file = fuzz_file(data, size, path);
+    fuzz_must(sl_plan_reader_open("fuzz", 0, &reader) == SL_OK);
+    sl_status status = sl_unpack_file(path, 1 << 24, &(sl_unpack_sink){sl_plan_reader_feed, reader});
+    SL_THEN(status, sl_plan_reader_end(reader, &timeline, &memory, schedule));
+    sl_plan_reader_close(reader);
+    sl_timeline_free(&timeline);
+    sl_plan_memory_free(&memory);
+    close(file);
+    return status == SL_OK;
+}
+
+static int write_packed(int number, FILE *out) {
+    char *text = NULL, piece[4096];
+    size_t size = 0;
+    sl_packer *packer;
+    FILE *plan = open_memstream(&text, &size), *packed = tmpfile();
+    int more = write_plan(number, plan);
+    fclose(plan);
+    if (more && sl_packer_open("fuzz", fileno(packed), &packer) == SL_OK) {
+        fuzz_must(sl_packer_put(packer, text, size) == 0);
+        fuzz_must(sl_packer_close(packer) == 0);
+        rewind(packed);
+        while ((size = fread(piece, 1, sizeof piece, packed)) > 0)
+            fuzz_must(fwrite(piece, 1, size, out) == size);
+    } else if (more) /* no zlib */
+        fwrite(text, 1, size, out);
+    fclose(packed);
+    free(text);
+    return more;
+}
+
 /* What is recovered of a trace is a problem, and its order a schedule of it unless it deadlocks. The file may
  * be packed by gzip. */
 static int read_trace(const uint8_t *data, size_t size) {
@@ -485,10 +524,11 @@ static int read_fleet(const uint8_t *data, size_t size) {
 }
 
 static int write_fleet(int number, FILE *out) {
-    return number == 0 && fuzz_say(out, "fleet: {hosts: 9, spares: 2, runs: 2, failure_days: 5, repair_hours: 9, "
-                                        "crews: 1, slow_days: 9, duration_days: 20, slow: {drawn: 2}, "
-                                        "words: [{word: fan, kind: warn}], try_spares: [0, 1], "
-                                        "try_checkpoint_every_s: [600]}\nseed: 3\n");
+    return number == 0 &&
+           fuzz_say(out, "fleet: {hosts: 9, spares: 2, runs: 2, failure_days: 5, repair_hours: 9, "
+                         "crews: 1, slow_days: 9, duration_days: 20, slow: {drawn: 2}, "
+                         "words: [{word: fan, kind: warn}], try_spares: [0, 1], "
+                         "try_checkpoint_every_s: [600]}\nseed: 3\n");
 }
 
 static int read_fleet_log(const uint8_t *data, size_t size) {
@@ -593,7 +633,8 @@ const fuzz_reader fuzz_plans[] = {
      "sl_devices_read sl_cluster_hosts_read sl_cluster_hosts_read_file sl_cluster_links_read "
      "sl_device_rates_read",
      "examples/cluster-1024.yaml", write_devices,
-     "hosts links inside default groups list between device devices tflops efficiency memory_gb memory_gb_per_s "
+     "hosts links inside default groups list between device devices tflops efficiency memory_gb "
+     "memory_gb_per_s "
      "host_gb_per_s latency_ms bandwidth_gbps node[0-7]",
      read_devices},
     {"set", "sl_document_set", NULL, write_set, "pipeline. links. .list.0. ={} =[]", read_set},
@@ -603,10 +644,11 @@ const fuzz_reader fuzz_plans[] = {
      "Rank 0: (F|0|0) (BW|0|0) func_type mini_batch chunk table stages ForwardPass BackwardPass buffer_id",
      read_order_table},
     {"layer_layout", "sl_layer_layout_parse", NULL, write_layout, "E t m L | (t|)*3 t*2 ,", read_layout},
-    {"plan", "sl_plan_read_json", NULL, write_plan,
+    {"plan", "sl_plan_read_json sl_plan_reader_feed", NULL, write_plan,
      "format slackline-plan-1 ops messages collectives memory schedule start_ms end_ms", read_plan},
     {"plan_order", "sl_plan_parse_order", NULL, write_plan,
      "format slackline-plan-1 ops rank op stage microbatch part start_ms end_ms", read_plan_order},
+    {"plan_packed", "sl_unpack", NULL, write_packed, NULL, read_packed},
     {"trace", "sl_trace_file_read sl_traced_feed sl_recover sl_scan_feed sl_label_read", NULL, write_trace,
      "traceEvents ph name cat pid tid ts dur args distributedInfo rank", read_trace},
     {"campaign", "sl_campaign_read", "examples/campaign.yaml", write_campaign,
@@ -616,8 +658,8 @@ const fuzz_reader fuzz_plans[] = {
     {"campaign_csv", "sl_campaign_read_csv", NULL, write_faults,
      "first_iteration last_iteration links device nic host latency_ms replica slowdown every for",
      read_faults},
-    {"fleet", "sl_fleet_read", NULL, write_fleet, "fleet hosts spares runs failure_days repair_hours crews seed",
-     read_fleet},
+    {"fleet", "sl_fleet_read", NULL, write_fleet,
+     "fleet hosts spares runs failure_days repair_hours crews seed", read_fleet},
     {"fleet_log", "sl_fleet_read_csv", NULL, write_fleet_log, "time_days node event start end level class",
      read_fleet_log},
     {"series", "sl_series_reader_open sl_series_reader_next sl_series_reader_next_call",

@@ -8,7 +8,7 @@ from runner import folder, source
 
 # From the top of the table down. Folders in one row may not include each other.
 ROWS = [
-    ["base"], ["plan/pipeline"], ["plan/lower"], ["plan/timing"], ["plan/family"], ["plan/bound"],
+    ["base"], ["pack"], ["plan/pipeline"], ["plan/lower"], ["plan/timing"], ["plan/family"], ["plan/bound"],
     ["plan/exact"], ["plan/search"], ["plan/export"], ["plan/draw"], ["notice/record"], ["plan/trace"], ["plan/explain"],
     ["notice/detect"], ["notice/gate"],
     ["adapt/balance", "adapt/topology"], ["adapt/model"], ["adapt/ladder"], ["adapt/orchestrator"], ["adapt/campaign"], ["choose/model"], ["choose/search"], ["library"], ["run/conduit"], ["run/rail"], ["run/transport"], ["run/device"], ["run/device/cuda"], ["run/collective"], ["run/model"], ["run/checkpoint"], ["run/engine"],

@@ -2,7 +2,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "plan/trace/event_time.h"
-#include "plan/trace/scan.h"
+#include "plan/trace/trace_form.h"
 
 #include <ctype.h>
 #include <jansson.h>
@@ -287,8 +287,9 @@ static sl_status without_nan(const char *text, size_t size, char **clean) {
     return SL_OK;
 }
 
-static sl_status take_event(void *object, const char *text, size_t size, long line) {
+static sl_status take_event(void *object, int list, const char *text, size_t size, long line) {
     sl_hybrid_trace *t = object;
+    (void)list;
     json_error_t error;
     char *clean = NULL;
     json_t *event = json_loadb(text, size, 0, &error);
@@ -320,7 +321,7 @@ sl_status sl_hybrid_trace_begin(sl_hybrid_trace *t, const char *name) {
     SL_TRY(sl_copy_text(&t->file_name[t->files], name));
     t->file->name = t->file_name[t->files];
     sl_scan_sink sink = {take_event, take_member, t};
-    return sl_scan_open(name, &sink, &t->file->scanner);
+    return sl_scan_open(name, &sl_trace_form, &sink, &t->file->scanner);
 }
 
 sl_status sl_hybrid_trace_feed(sl_hybrid_trace *t, const char *bytes, size_t size) {

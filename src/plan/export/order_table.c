@@ -1,16 +1,11 @@
 #include "plan/export/order_table.h"
 
-#include "base/file.h"
 #include "base/memory.h"
-#include "plan/lower/written.h"
-#include "plan/search/plan_read.h"
 
 #include <ctype.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MAX_BYTES ((size_t)1 << 30)
 
 typedef struct table_reader {
     const char *name;
@@ -258,24 +253,7 @@ int sl_order_table_is(const char *text, size_t size) {
     return at < size && strchr("{[R", text[at]) && text[at];
 }
 
-/* The JSON of a plan names its format first. */
-static int is_plan(const char *text, size_t size) {
+int sl_order_is_plan(const char *text, size_t size) {
     static const char name[] = "slackline-plan-1";
-    return *text == '{' && memmem(text, size < 200 ? size : 200, name, sizeof name - 1) != NULL;
-}
-
-sl_status sl_order_file_read(const char *file, const sl_problem *problem, sl_order *order) {
-    char *content;
-    size_t size, blanks = 0;
-    *order = (sl_order){0};
-    SL_TRY(sl_file_read_max(file, MAX_BYTES, &content, &size));
-    if (sl_order_table_is(content, size))
-        blanks = strspn(content, " \t\r\n\f\v");
-    const char *text = content + blanks;
-    sl_status status =
-        !sl_order_table_is(content, size) ? sl_order_parse_csv(file, content, size, problem, order)
-        : is_plan(text, size - blanks)    ? sl_plan_parse_order(file, text, size - blanks, problem, order)
-                                          : sl_order_table_parse(file, text, size - blanks, problem, order);
-    sl_free(content);
-    return status;
+    return size > 0 && *text == '{' && memmem(text, size < 200 ? size : 200, name, sizeof name - 1) != NULL;
 }

@@ -22,6 +22,5 @@ int sl_order_table_is(const char *text, size_t size);
 sl_status sl_order_table_parse(const char *name, const char *text, size_t size, const sl_problem *problem,
                                sl_order *order);
 
-/** Any order of a file: these forms, CSV (plan/lower/written.h), or a plan's JSON (plan/search/plan_read.h).
- * Errors as theirs. Free with sl_order_free. */
-sl_status sl_order_file_read(const char *file, const sl_problem *problem, sl_order *order);
+/** Whether a text without blanks before it is a plan's JSON, which names its format first. */
+int sl_order_is_plan(const char *text, size_t size);

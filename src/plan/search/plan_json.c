@@ -1,13 +1,10 @@
 /* The plan as JSON, format slackline-plan-1 (docs/formats.md). */
-#include "base/memory.h"
-#include "plan/lower/issue.h"
 #include "plan/pipeline/layers.h"
 #include "plan/search/attribute.h"
-#include "plan/search/plan_memory.h"
+#include "plan/search/plan_lists.h"
 #include "plan/timing/jitter.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,121 +31,6 @@ static json_t *links_json(const sl_problem *p, const sl_plan *plan) {
                                  ms(sl_plan_tolerance(p, plan, r))));
     }
     return links;
-}
-
-/* By start, then rank, then the rank's own sequence. */
-static int compare_starts(const void *a, const void *b) {
-    const sl_span *x = *(const sl_span *const *)a, *y = *(const sl_span *const *)b;
-    if (x->start != y->start)
-        return x->start < y->start ? -1 : 1;
-    return x->rank != y->rank ? (x->rank < y->rank ? -1 : 1) : x < y ? -1 : x > y;
-}
-
-/* One item of a long list, on its own line: the whole list as a tree would take gigabytes. Takes ownership of
- * `item`. */
-static int dump_item(json_t *item, int first, FILE *out) {
-    fputs(first ? "\n  " : ",\n  ", out);
-    int failed = !item || json_dumpf(item, out, JSON_REAL_PRECISION(15)) != 0;
-    json_decref(item);
-    return failed;
-}
-
-static json_t *op_json(const sl_problem *p, const sl_span *span) {
-    json_t *item = json_pack("{s:i, s:s, s:i, s:i, s:o, s:o}", "rank", span->rank, "op",
-                             sl_op_name(span->op.kind), "stage", span->op.stage, "microbatch",
-                             span->op.microbatch, "start_ms", ms(span->start), "end_ms", ms(span->end));
-    if (item && p->parts > 1 && span->op.kind < SL_OP_KINDS)
-        json_object_set_new(item, "part", json_integer(span->op.part));
-    return item;
-}
-
-static sl_status dump_ops(const sl_problem *p, const sl_plan *plan, FILE *out) {
-    const sl_timeline *t = &plan->timeline;
-    int count = t->spans + t->collectives, failed = 0;
-    const sl_span **sorted;
-    SL_TRY(sl_alloc(&sorted, (size_t)count, sizeof(const sl_span *)));
-    for (int i = 0; i < count; i++)
-        sorted[i] = i < t->spans ? &t->span[i] : &t->collective[i - t->spans];
-    qsort(sorted, (size_t)count, sizeof(const sl_span *), compare_starts);
-    fputs(",\n \"ops\": [", out);
-    for (int i = 0; i < count; i++)
-        failed |= dump_item(op_json(p, sorted[i]), i == 0, out);
-    fputs("]", out);
-    sl_free(sorted);
-    return failed ? sl_error(SL_ENOMEM, "out of memory for the plan's JSON") : SL_OK;
-}
-
-static sl_status dump_transfers(const sl_plan *plan, FILE *out) {
-    int failed = 0;
-    fputs(",\n \"transfers\": [", out);
-    for (int i = 0; i < plan->timeline.transfers; i++) {
-        const sl_transfer *t = &plan->timeline.transfer[i];
-        failed |= dump_item(json_pack("{s:i, s:i, s:s, s:i, s:i, s:o, s:o, s:o}", "from", t->from, "to",
-                                      t->to, "op", sl_op_name(t->op.kind), "stage", t->op.stage, "microbatch",
-                                      t->op.microbatch, "start_ms", ms(t->start), "end_ms", ms(t->end),
-                                      "arrive_ms", ms(t->arrive)),
-                            i == 0, out);
-    }
-    fputs("]", out);
-    return failed ? sl_error(SL_ENOMEM, "out of memory for the plan's JSON") : SL_OK;
-}
-
-/* Of the op that makes its message, like a transfer. */
-static json_t *issue_json(const sl_plan *plan, int rank, const sl_message_issue *issue) {
-    const sl_op *op = &plan->program.message[issue->message].op;
-    return json_pack("{s:i, s:s, s:s, s:i, s:i, s:i}", "rank", rank, "end",
-                     issue->receive ? "receive" : "send", "op", sl_op_name(op->kind), "stage", op->stage,
-                     "microbatch", op->microbatch, "after_ops", issue->step);
-}
-
-/* The order in which the ranks issue their messages, if it has a meaning. */
-static sl_status dump_issues(const sl_problem *p, const sl_plan *plan, FILE *out) {
-    sl_issuer *issuer;
-    int failed = 0, first = 1;
-    if (p->communication != SL_FIFO)
-        return SL_OK;
-    SL_TRY(sl_issuer_open(&plan->program, &issuer));
-    sl_status status = sl_issuer_run(issuer);
-    if (status == SL_OK)
-        fputs(",\n \"issues\": [", out);
-    for (int rank = 0; rank < p->ranks && status == SL_OK; rank++) {
-        int count;
-        const sl_message_issue *issue = sl_issues_of(issuer, rank, &count);
-        for (int i = 0; i < count; i++, first = 0)
-            failed |= dump_item(issue_json(plan, rank, &issue[i]), first, out);
-    }
-    fputs("]", out);
-    sl_issuer_close(issuer);
-    if (failed)
-        status = sl_error(SL_ENOMEM, "out of memory for the plan's JSON");
-    return status;
-}
-
-/* A rank's memory use at each instant at which it changes. */
-static json_t *held_json(const sl_plan_memory *m, int rank) {
-    json_t *steps = json_array();
-    for (int i = m->first[rank]; i < m->first[rank + 1]; i++)
-        append(&steps, json_pack("[o, f]", ms(m->step[i].time), m->step[i].used));
-    json_t *item = json_pack("{s:i, s:f, s:o}", "rank", rank, "fixed", m->always[rank], "steps", steps);
-    if (item && m->limit && isfinite(m->limit[rank]))
-        json_object_set_new(item, "limit", json_real(m->limit[rank]));
-    return item;
-}
-
-static sl_status dump_memory(const sl_problem *p, const sl_plan *plan, FILE *out) {
-    sl_plan_memory held;
-    int failed = 0;
-    sl_status status;
-    SL_TRY_GOTO(done, status, sl_plan_memory_make(p, &plan->timeline, &held));
-    fputs(",\n \"memory\": [", out);
-    for (int rank = 0; rank < p->ranks; rank++)
-        failed |= dump_item(held_json(&held, rank), rank == 0, out);
-    fputs("]", out);
-    if (failed)
-        status = sl_error(SL_ENOMEM, "out of memory for the plan's JSON");
-done:
-    sl_plan_memory_free(&held);
-    return status;
 }
 
 /* If stages are cut from layers: the first layer of each, then the number of layers. */
@@ -251,10 +133,7 @@ sl_status sl_plan_write_json(const sl_problem *p, const sl_plan *plan, FILE *out
         return sl_error(SL_ENOMEM, "out of memory for the plan's JSON");
     fwrite(text, 1, strlen(text) - 2, out); /* without the end of the object */
     free(text);
-    SL_TRY(dump_ops(p, plan, out));
-    SL_TRY(dump_transfers(plan, out));
-    SL_TRY(dump_issues(p, plan, out));
-    SL_TRY(dump_memory(p, plan, out));
+    SL_TRY(sl_plan_write_lists(p, plan, out));
     fputs("\n}\n", out);
     return ferror(out) ? sl_error_errno(SL_ESYS, "the plan cannot be written") : SL_OK;
 }

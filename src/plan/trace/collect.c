@@ -436,8 +436,9 @@ static sl_status add_event(sl_traced *t, const json_t *event, long line) {
     return add_slice(t, &s);
 }
 
-static sl_status take_event(void *object, const char *text, size_t size, long line) {
+static sl_status take_event(void *object, int list, const char *text, size_t size, long line) {
     sl_traced *t = object;
+    (void)list;
     json_error_t error;
     json_t *event = json_loadb(text, size, 0, &error);
     if (!event)
@@ -486,7 +487,7 @@ sl_status sl_traced_begin(sl_traced *t, const char *name) {
     t->names = 0;
     f->first_event = t->events;
     sl_scan_sink sink = {take_event, take_member, t};
-    return sl_scan_open(name, &sink, &f->scanner);
+    return sl_scan_open(name, &sl_trace_form, &sink, &f->scanner);
 }
 
 sl_status sl_traced_feed(sl_traced *t, const char *bytes, size_t size) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "plan/trace/collect.h"
-#include "plan/trace/scan.h"
+#include "plan/trace/trace_form.h"
 
 /* Computation on a thread. */
 typedef struct sl_inner {

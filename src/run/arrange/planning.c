@@ -1,5 +1,6 @@
 #include "run/arrange/planning.h"
 #include "base/memory.h"
+#include "pack/unpack.h"
 #include "plan/family/family.h"
 #include "plan/lower/written.h"
 #include "plan/search/plan_read.h"
@@ -11,9 +12,18 @@
 
 #define FIRST_RATE 1e9 /* bytes/s of a reduction until one was measured */
 
+static sl_status read_plan(const char *file, const sl_problem *problem, sl_order *order) {
+    sl_plan_reader *reader;
+    SL_TRY(sl_plan_reader_open(file, 1, &reader));
+    sl_status status = sl_unpack_file(file, SL_PLAN_BYTES, &(sl_unpack_sink){sl_plan_reader_feed, reader});
+    SL_THEN(status, sl_plan_reader_end_order(reader, file, problem, order));
+    sl_plan_reader_close(reader);
+    return status;
+}
+
 static sl_status read_order(const char *file, const sl_problem *problem, sl_plan *plan) {
     sl_order order = {0};
-    SL_TRY(sl_run_is_plan(file) ? sl_plan_read_order(file, problem, &order)
+    SL_TRY(sl_run_is_plan(file) ? read_plan(file, problem, &order)
                                 : sl_order_read_csv(file, problem, &order));
     sl_status status;
     SL_TRY_GOTO(out, status, sl_order_check_ascending(&order));

@@ -118,7 +118,7 @@ static const sl_key run_keys[] = {
     {.name = "batch", .type = SL_KEY_SECTION, .required = 1, .section = batch_keys},
     {.name = "optimizer", .type = SL_KEY_SECTION, .section = optimizer_keys},
     {.name = "iterations", .type = SL_KEY_INT, .required = 1, .offset = AT(iterations), .minimum = 1, .maximum = 1e9, .help = "iterations to train"},
-    {.name = "schedule", .type = SL_KEY_TEXT, .standard = "auto", .offset = AT(schedule), .help = "auto, a family's name, or the path of an order (CSV, or a plan in a file whose name ends with .json)"},
+    {.name = "schedule", .type = SL_KEY_TEXT, .standard = "auto", .offset = AT(schedule), .help = "auto, a family's name, or the path of an order (CSV, or a plan in a file whose name ends with .json or .json.gz)"},
     {.name = "adapt", .type = SL_KEY_BOOL, .standard = "true", .offset = AT(adapt), .help = "adapt the schedule to slow links and return to it on relief"},
     {.name = "adaptation", .type = SL_KEY_SECTION, .section = adaptation_keys},
     {.name = "transport", .type = SL_KEY_CHOICE, .standard = "direct", .offset = AT(transport), .choices = transports, .help = "who carries pipeline messages: the ranks, delegate processes, or delegates while a link is slower than the schedule tolerates"},

@@ -105,7 +105,8 @@ static int is_file(const sl_run *run) {
 
 int sl_run_is_plan(const char *schedule) {
     size_t length = strlen(schedule);
-    return length > 5 && strcmp(schedule + length - 5, ".json") == 0;
+    return (length > 5 && strcmp(schedule + length - 5, ".json") == 0) ||
+           (length > 8 && strcmp(schedule + length - 8, ".json.gz") == 0);
 }
 
 /* The first placement that the schedule's family is defined for; linear for those that take any. */

@@ -139,8 +139,8 @@ static void layers_are_cut_anew(void **state) {
 static void too_many_ops_are_refused(void **state) {
     (void)state;
     sl_problem p, wave;
-    assert_ok(sl_problem_make(20, 20, 65000, &p));
-    assert_fails(sl_problem_with_placement(&p, SL_WAVE, &wave), SL_EINVAL, "placement wave makes 40 stages");
+    assert_ok(sl_problem_make(80, 80, 65000, &p));
+    assert_fails(sl_problem_with_placement(&p, SL_WAVE, &wave), SL_EINVAL, "placement wave makes 160 stages");
     sl_problem_free(&wave);
     sl_problem_free(&p);
 }
