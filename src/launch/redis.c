@@ -83,9 +83,11 @@ static void configure(const sl_redis *redis, char text[TEXT]) {
             used += snprintf(text + used, TEXT - (size_t)used, " -%.*s", (int)strcspn(at, " "), at);
         used += snprintf(text + used, TEXT - (size_t)used, "\nuser default on >%s ", redis->password);
     }
-    snprintf(text + used, TEXT - (size_t)used,
-             ALLOWED "save \"\"\nappendonly no\ndaemonize no\ndir \"%s\"\nlogfile \"%s/redis.log\"\n",
-             redis->folder, redis->folder);
+    snprintf(
+        text + used, TEXT - (size_t)used,
+        ALLOWED
+        "save \"\"\nmaxclients 65000\nappendonly no\ndaemonize no\ndir \"%s\"\nlogfile \"%s/redis.log\"\n",
+        redis->folder, redis->folder);
 }
 
 /* In the child: only calls that are safe after fork of a process with threads. */

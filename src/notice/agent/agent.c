@@ -136,6 +136,11 @@ static void identify(sl_watched_process *p, const sl_ring_source *source, const 
         p->size = p->rank + 1;
 }
 
+/* About how many nodes the job has, if all have as many ranks as this one. */
+static int nodes_about(const sl_agent *a) {
+    return a->processes > 0 ? a->world / (int)a->processes : 1;
+}
+
 static sl_status process_of(sl_agent *a, const sl_ring_source *source, sl_watched_process **found) {
     for (size_t i = 0; i < a->processes; i++)
         if (a->process[i].process.id == source->process.id) {
@@ -184,6 +189,7 @@ static sl_status read_rings(sl_agent *a) {
         left -= count < left ? count : left;
         SL_TRY(process_of(a, &source, &p));
         identify(p, &source, calls);
+        a->world = p->size > a->world ? p->size : a->world;
         for (size_t i = 0; i < count; i++) {
             SL_TRY(sl_track_add(p->track, &calls[i]));
             if (a->profile.round)
@@ -242,8 +248,9 @@ static sl_status send_iterations(sl_agent *a) {
     while (a->pendings > 0) {
         size_t count = a->pendings < SL_AGENT_PART ? a->pendings : SL_AGENT_PART;
         sl_message_head head = {.kind = SL_MESSAGE_ITERATIONS, .count = (uint32_t)count};
-        sl_status status = sl_message_append(a->config.store, SL_LOG_ITERATIONS, &head, a->config.node,
-                                             a->pending, count * sizeof *a->pending, SL_KEEP_ITERATIONS);
+        sl_status status =
+            sl_message_append(a->config.store, SL_LOG_ITERATIONS, &head, a->config.node, a->pending,
+                              count * sizeof *a->pending, sl_log_keeps(SL_KEEP_ITERATIONS, a->world));
         if (status != SL_OK)
             return sl_agent_passing(status);
         a->pendings -= count;
@@ -280,7 +287,8 @@ static sl_status beat(sl_agent *a, sl_time now) {
     json_decref(said);
     if (!text)
         return sl_error(SL_ENOMEM, "out of memory for a heartbeat");
-    sl_status status = sl_store_append(a->config.store, SL_LOG_NODES, text, strlen(text), SL_KEEP_NODES);
+    sl_status status = sl_store_append(a->config.store, SL_LOG_NODES, text, strlen(text),
+                                       sl_log_keeps(SL_KEEP_NODES, a->world));
     SL_THEN(status, sl_store_set(a->config.store, key, text, strlen(text), SL_NODE_LASTS));
     free(text);
     return sl_agent_passing(status);
@@ -303,9 +311,12 @@ sl_status sl_agent_step(sl_agent *a, sl_time now, sl_time *next) {
     SL_TRY(look_around(a, now));
     SL_TRY(read_rings(a));
     set_pace(a);
-    SL_TRY(sl_agent_obey(a, now));
-    SL_TRY(beat(a, now));
-    SL_TRY(send_iterations(a));
+    if (now >= a->next_exchange) {
+        a->next_exchange = now + sl_order_pace(nodes_about(a));
+        SL_TRY(sl_agent_obey(a, now));
+        SL_TRY(beat(a, now));
+        SL_TRY(send_iterations(a));
+    }
     SL_TRY(sl_agent_send_profiles(a, now));
     sl_members_look(&a->members, now);
     if (a->holds.round && now > a->hold_until)

@@ -34,9 +34,9 @@ struct sl_agent {
     sl_control *control;
     sl_watched_process *process;
     size_t processes, capacity, ended; /* `ended` of them have ended, and are kept for a profile */
-    int saw_calls;
-    char trouble[256];         /* why calls are not read; "" */
-    sl_message_block *pending; /* [pendings] */
+    int saw_calls, world;              /* world: ranks of the job, as its processes report */
+    char trouble[256];                 /* why calls are not read; "" */
+    sl_message_block *pending;         /* [pendings] */
     size_t pendings, pending_room;
     sl_store_position orders;
     int caught_up; /* orders from before this agent are skipped */
@@ -48,6 +48,7 @@ struct sl_agent {
     sl_members members;
     sl_time hold_until;
     sl_time next_look, next_beat, pace;
+    sl_time next_exchange; /* with the store: orders, heartbeats, iterations (sl_order_pace) */
 };
 
 /** A lost store is not an error here: what cannot be sent now is sent later. */

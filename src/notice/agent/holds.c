@@ -82,7 +82,7 @@ int sl_holds_raise(sl_holds *h, const json_t *raises) {
     return 0;
 }
 
-sl_status sl_holds_look(sl_holds *h, sl_store *store, const char *node, int look) {
+sl_status sl_holds_look(sl_holds *h, sl_store *store, const char *node, int look, size_t keep) {
     for (size_t g = 0; g < h->gates; g++) {
         size_t size;
         sl_gate_look(h->gate[g].gate, h->view);
@@ -92,7 +92,7 @@ sl_status sl_holds_look(sl_holds *h, sl_store *store, const char *node, int look
                                 .round = h->round,
                                 .rank = h->view->rank,
                                 .look = look};
-        SL_TRY(sl_message_append(store, SL_LOG_VIEWS, &head, node, h->bytes, size, SL_KEEP_VIEWS));
+        SL_TRY(sl_message_append(store, SL_LOG_VIEWS, &head, node, h->bytes, size, keep));
     }
     return SL_OK;
 }

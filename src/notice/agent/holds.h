@@ -31,8 +31,9 @@ sl_status sl_holds_begin(sl_holds *holds, int64_t round, const sl_process_id *pr
  * other nodes' ranks. Parked threads look again. 0; -1: not such an array, and nothing is done. */
 int sl_holds_raise(sl_holds *holds, const json_t *raises);
 
-/** Takes one view of each gate and appends it to the log of views. SL_EPEER, SL_ENOMEM. */
-sl_status sl_holds_look(sl_holds *holds, sl_store *store, const char *node, int look);
+/** Takes one view of each gate and appends it to the log of views, of which `keep` are kept. SL_EPEER,
+ * SL_ENOMEM. */
+sl_status sl_holds_look(sl_holds *holds, sl_store *store, const char *node, int look, size_t keep);
 
 /** Ends the hold, if there is one. */
 void sl_holds_end(sl_holds *holds);

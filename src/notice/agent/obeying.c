@@ -97,8 +97,9 @@ static sl_status send_profile_of(sl_agent *a, sl_watched_process *p, sl_time now
                                 .look = p->sent + count == p->calls,
                                 .starved = starved,
                                 .lost = (int64_t)lost};
-        sl_status status = sl_message_append(a->config.store, SL_LOG_PROFILES, &head, a->config.node,
-                                             p->call + p->sent, count * sizeof *p->call, SL_KEEP_PROFILES);
+        sl_status status =
+            sl_message_append(a->config.store, SL_LOG_PROFILES, &head, a->config.node, p->call + p->sent,
+                              count * sizeof *p->call, sl_log_keeps(SL_KEEP_PROFILES, a->world));
         if (status != SL_OK)
             return status;
         p->sent += count;
@@ -133,7 +134,8 @@ sl_status sl_agent_send_profiles(sl_agent *a, sl_time now) {
 
 /* Whether an order is for this node, not too late, and not for an absurd time; sets its end. */
 static int in_time(const sl_agent *a, const json_t *order, sl_time now, sl_time longest, sl_time *until) {
-    *until = sl_json_int(json_object_get(order, "until"), a->config.node, 0);
+    const json_t *times = json_object_get(order, "until");
+    *until = sl_json_int(times, a->config.node, a->identity[0] ? sl_json_int(times, a->identity, 0) : 0);
     return *until > now && *until - now <= longest;
 }
 
@@ -180,8 +182,9 @@ static sl_status order_hold(sl_agent *a, const json_t *order, sl_time now) {
     a->hold_until = until;
     if (head.trouble[0])
         return sl_message_append(a->config.store, SL_LOG_VIEWS, &head, a->config.node, NULL, 0,
-                                 SL_KEEP_VIEWS);
-    return sl_holds_look(&a->holds, a->config.store, a->config.node, 0);
+                                 sl_log_keeps(SL_KEEP_VIEWS, a->world));
+    return sl_holds_look(&a->holds, a->config.store, a->config.node, 0,
+                         sl_log_keeps(SL_KEEP_VIEWS, a->world));
 }
 
 static sl_status order_look(sl_agent *a, const json_t *order) {
@@ -190,7 +193,8 @@ static sl_status order_look(sl_agent *a, const json_t *order) {
     if (!sl_json_within(order, "look", 0, INT32_MAX) ||
         sl_holds_raise(&a->holds, json_object_get(order, "raises")) != 0)
         return refuse(a);
-    return sl_holds_look(&a->holds, a->config.store, a->config.node, (int)sl_json_int(order, "look", 0));
+    return sl_holds_look(&a->holds, a->config.store, a->config.node, (int)sl_json_int(order, "look", 0),
+                         sl_log_keeps(SL_KEEP_VIEWS, a->world));
 }
 
 /* The process that a row names, if it is one of this node's; NULL. */
@@ -259,6 +263,17 @@ static sl_status order_validate(sl_agent *a, const json_t *order, sl_time now) {
     return SL_OK;
 }
 
+/* Whether an order for some nodes is for this one. */
+static int is_named(const json_t *order, const char *node) {
+    size_t i;
+    const json_t *name;
+    json_array_foreach(json_object_get(order, "nodes"), i, name) {
+        if (json_is_string(name) && strcmp(json_string_value(name), node) == 0)
+            return 1;
+    }
+    return 0;
+}
+
 sl_status sl_agent_carry_out(sl_agent *a, const json_t *order, sl_time now) {
     const char *kind = sl_json_text(order, "kind", "");
     int64_t round = sl_json_int(order, "round", 0);
@@ -278,7 +293,7 @@ sl_status sl_agent_carry_out(sl_agent *a, const json_t *order, sl_time now) {
         return order_validate(a, order, now);
     else if (strcmp(kind, "dismiss") == 0 && round == a->members.round)
         sl_members_end(&a->members);
-    else if (strcmp(kind, "clock") == 0 && strcmp(sl_json_text(order, "node", ""), a->config.node) == 0)
+    else if (strcmp(kind, "clock") == 0 && is_named(order, a->config.node))
         return sl_clock_answer(a->config.store, a->config.node, round);
     return SL_OK;
 }

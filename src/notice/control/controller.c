@@ -13,10 +13,14 @@
 #define CLOSING (SL_MS / 2) /* while gates close */
 #define CLOCK_AGAIN (60 * SL_SECOND)
 #define CLOCK_RETRY (2 * SL_SECOND)
+#define CLOCKS_AT_ONCE 16         /* nodes whose agents are notified together */
+#define CLOCKS_TIME (400 * SL_MS) /* of a step for asking: the controller has other work */
+#define CLOCK_NODES 1000          /* with more, clocks are asked again later in proportion */
 
 struct sl_controller {
     sl_control_core shared;
     sl_store_position position; /* in the log of nodes */
+    size_t clock_turn;          /* the node at which the next look for unknown clocks begins */
     int led;                    /* since it took over; also while the store is lost */
 };
 
@@ -113,12 +117,13 @@ static void drop_ranks(sl_control_core *c) {
         c->failed = SL_ENOMEM;
 }
 
-static void hear(sl_control_core *c, const json_t *beat) {
+/* Whether a node came, or has other processes. */
+static int hear(sl_control_core *c, const json_t *beat) {
     sl_job_node *node;
     int changed;
     if (sl_nodes_hear(&c->nodes, beat, c->now, &node, &changed) != SL_OK) {
         c->failed = SL_ENOMEM;
-        return;
+        return 0;
     }
     if (!node)
         sl_store_refuse(c->given.store);
@@ -130,10 +135,9 @@ static void hear(sl_control_core *c, const json_t *beat) {
         sl_control_report(c, SL_EVENT_NODE, seen, NULL, NULL);
         node->troubled = 0;
     }
-    if (changed)
-        drop_ranks(c);
     if (node && node->calls > 0 && c->view.phase == SL_PHASE_WAITING)
         sl_control_feed(c, SL_IN_CALLS, 0);
+    return changed;
 }
 
 static void read_nodes(sl_controller *controller) {
@@ -148,9 +152,12 @@ static void read_nodes(sl_controller *controller) {
             if (json_array_append_new(beats, json_loadb(entry[i].bytes, entry[i].size, 0, NULL)) != 0)
                 sl_store_refuse(c->given.store); /* no JSON */
         size_t i;
+        int changed = 0;
         const json_t *beat;
-        json_array_foreach(beats, i, beat) hear(c, beat);
+        json_array_foreach(beats, i, beat) changed |= hear(c, beat);
         json_decref(beats);
+        if (changed)
+            drop_ranks(c);
     } while (count == SL_READ_MAX);
     for (sl_job_node *node; (node = sl_nodes_expired(&c->nodes, c->now));) {
         report_node(c, node, "is silent");
@@ -160,19 +167,40 @@ static void read_nodes(sl_controller *controller) {
     }
 }
 
-/* Offsets of nodes with a clock of their own; not while the job is held. */
-static void ask_clocks(sl_control_core *c) {
-    for (size_t i = 0; i < c->nodes.count && c->view.connected; i++) {
-        sl_job_node *node = &c->nodes.node[i];
-        sl_time again = node->offset.trips ? CLOCK_AGAIN : CLOCK_RETRY;
-        if (!node->alive || node->same_clock || sl_holding_now(c) ||
-            (node->asked && c->now < node->asked + again))
-            continue;
-        node->asked = c->now;
-        json_t *order = json_pack("{s:s}", "node", node->name);
-        int64_t round = ++c->round;
-        if (sl_control_order(c, "clock", round, order))
-            sl_control_answered(c, sl_clock_ask(c->given.store, node->name, round, &node->offset));
+/* Whether the offset of a node is to be measured now. */
+static int is_clock_due(const sl_control_core *c, const sl_job_node *node) {
+    sl_time again = node->offset.trips ? CLOCK_AGAIN : CLOCK_RETRY;
+    if (node->offset.trips && c->nodes.count > CLOCK_NODES)
+        again = again / CLOCK_NODES * (sl_time)c->nodes.count;
+    return node->alive && !node->same_clock && (!node->asked || c->now >= node->asked + again);
+}
+
+/* Offsets of nodes with a clock of their own; not while the job is held. Agents look for orders only now and
+ * then, so several are notified at once and then asked one after another. */
+static void ask_clocks(sl_controller *controller) {
+    sl_control_core *c = &controller->shared;
+    sl_job_node *due[CLOCKS_AT_ONCE];
+    int count = 0;
+    if (sl_holding_now(c) || !c->view.connected)
+        return;
+    for (size_t i = 0; i < c->nodes.count && count < CLOCKS_AT_ONCE; i++) {
+        sl_job_node *node = &c->nodes.node[(controller->clock_turn + i) % c->nodes.count];
+        if (is_clock_due(c, node))
+            due[count++] = node;
+    }
+    if (count == 0)
+        return;
+    json_t *names = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(names, json_string(due[i]->name));
+    const int64_t round = ++c->round;
+    const sl_time begin = sl_now();
+    if (!sl_control_order(c, "clock", round, json_pack("{s:o}", "nodes", names)))
+        return;
+    for (int i = 0; i < count && c->view.connected && sl_now() - begin < CLOCKS_TIME; i++) {
+        due[i]->asked = c->now;
+        controller->clock_turn = (size_t)(due[i] - c->nodes.node) + 1;
+        sl_control_answered(c, sl_clock_ask(c->given.store, due[i]->name, round, &due[i]->offset));
     }
 }
 
@@ -233,7 +261,7 @@ static sl_time when_next(const sl_control_core *c) {
 static void work(sl_controller *controller) {
     sl_control_core *c = &controller->shared;
     read_nodes(controller);
-    ask_clocks(c);
+    ask_clocks(controller);
     sl_levels_read(c);
     sl_levels_resume(c);
     sl_profiling_read(c);

@@ -4,9 +4,10 @@
 #include "base/numbers.h"
 #include <string.h>
 
-#define QUEUE 1024 /* blocks of a rank that wait; a power of two */
-#define LEVEL 15   /* blocks for the median that is a rank's own level */
-#define STALE 4    /* a rank this many of its blocks late is not waited for */
+#define QUEUE 1024 /* blocks of a rank that wait, at most; a power of two */
+#define QUEUE_MIN 16
+#define LEVEL 15 /* blocks for the median that is a rank's own level */
+#define STALE 4  /* a rank this many of its blocks late is not waited for */
 
 typedef struct queued_block {
     sl_message_block block;
@@ -16,7 +17,8 @@ typedef struct queued_block {
 typedef struct follows {
     int rank, process;
     int alive;
-    queued_block *queue; /* [QUEUE] by index modulo QUEUE */
+    queued_block *queue; /* [room] by index modulo room, a power of two */
+    size_t room;
     uint64_t first, next;
     int64_t newest;      /* end of the last block */
     sl_time last[LEVEL]; /* time of an iteration in the last blocks */
@@ -27,6 +29,8 @@ typedef struct follows {
 struct sl_iteration_samples {
     follows *rank;
     size_t ranks, capacity;
+    uint32_t *index; /* [indexed] of a rank's number: 1 + index in rank[], 0: not heard yet */
+    size_t indexed;
     sl_time *room; /* [capacity of ranks] */
     size_t room_size;
     int reference; /* index in rank[]; -1: none */
@@ -47,25 +51,41 @@ void sl_iteration_samples_close(sl_iteration_samples *samples) {
         return;
     for (size_t i = 0; i < samples->ranks; i++)
         sl_free(samples->rank[i].queue);
-    SL_FREE(samples->rank, samples->room, samples);
+    SL_FREE(samples->rank, samples->index, samples->room, samples);
 }
 
 static queued_block *at(const follows *f, uint64_t position) {
-    return &f->queue[position & (QUEUE - 1)];
+    return &f->queue[position & (f->room - 1)];
+}
+
+static follows *known(const sl_iteration_samples *s, int rank) {
+    return rank >= 0 && (size_t)rank < s->indexed && s->index[rank] ? &s->rank[s->index[rank] - 1] : NULL;
+}
+
+/* Twice the room, with the blocks in it. */
+static sl_status widen(follows *f) {
+    queued_block *wider;
+    size_t room = 2 * f->room;
+    SL_TRY(sl_alloc(&wider, room, sizeof *wider));
+    for (uint64_t i = f->first; i < f->next; i++)
+        wider[i & (room - 1)] = *at(f, i);
+    sl_free(f->queue);
+    f->queue = wider;
+    f->room = room;
+    return SL_OK;
 }
 
 static sl_status find(sl_iteration_samples *s, int rank, follows **found) {
-    for (size_t i = 0; i < s->ranks; i++)
-        if (s->rank[i].rank == rank) {
-            *found = &s->rank[i];
-            return SL_OK;
-        }
+    *found = known(s, rank);
+    if (*found)
+        return SL_OK;
+    SL_TRY(sl_grow(&s->index, &s->indexed, (size_t)rank + 1, sizeof *s->index));
     SL_TRY(sl_grow(&s->rank, &s->capacity, s->ranks + 1, sizeof *s->rank));
     SL_TRY(sl_grow(&s->room, &s->room_size, s->ranks + 1, sizeof *s->room));
     *found = &s->rank[s->ranks];
-    **found = (follows){.rank = rank, .alive = 1};
-    SL_TRY(sl_alloc(&(*found)->queue, QUEUE, sizeof(queued_block)));
-    s->ranks++;
+    **found = (follows){.rank = rank, .alive = 1, .room = QUEUE_MIN};
+    SL_TRY(sl_alloc(&(*found)->queue, QUEUE_MIN, sizeof(queued_block)));
+    s->index[rank] = (uint32_t)++s->ranks;
     return SL_OK;
 }
 
@@ -100,11 +120,17 @@ sl_status sl_iteration_samples_add(sl_iteration_samples *s, const sl_message_blo
     if (s->first_seen == 0)
         s->first_seen = now;
     if (f->process != block->process || !f->alive) { /* another process took the rank */
-        *f = (follows){
-            .rank = f->rank, .process = block->process, .alive = 1, .queue = f->queue, .newest = INT64_MIN};
+        *f = (follows){.rank = f->rank,
+                       .process = block->process,
+                       .alive = 1,
+                       .queue = f->queue,
+                       .room = f->room,
+                       .newest = INT64_MIN};
     }
     note_silence(s, f, now);
-    if (f->next - f->first == QUEUE)
+    if (f->next - f->first == f->room && f->room < QUEUE)
+        SL_TRY(widen(f));
+    if (f->next - f->first == f->room)
         f->first++;
     *at(f, f->next++) = (queued_block){.block = *block, .seen = now};
     f->newest = block->end;
@@ -113,9 +139,9 @@ sl_status sl_iteration_samples_add(sl_iteration_samples *s, const sl_message_blo
 }
 
 void sl_iteration_samples_lost(sl_iteration_samples *s, int rank) {
-    for (size_t i = 0; i < s->ranks; i++)
-        if (s->rank[i].rank == rank)
-            s->rank[i].alive = 0;
+    follows *f = known(s, rank);
+    if (f)
+        f->alive = 0;
 }
 
 /* The reference: the lowest rank, among those with the longest iterations, that still sends. */

@@ -4,26 +4,87 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Where the nodes of a name and of a rank are. Ranks are entered again at the next question after a node has
+ * changed. */
+struct sl_node_index {
+    uint32_t *slot; /* [slots] open addressing: 1 + index of a node */
+    size_t slots, slot_room;
+    struct rank_owner {
+        uint32_t node; /* 1 + index of the first living node that has this rank; 0: none */
+        int pid;
+    } * of_rank;
+    size_t ranks;
+    int stale;
+};
+
 void sl_nodes_close(sl_nodes *nodes) {
     for (size_t i = 0; i < nodes->count; i++)
         sl_free(nodes->node[i].rank);
-    sl_free(nodes->node);
+    if (nodes->lookup)
+        SL_FREE(nodes->lookup->slot, nodes->lookup->of_rank);
+    SL_FREE(nodes->node, nodes->lookup);
     nodes->node = NULL;
+    nodes->lookup = NULL;
     nodes->count = nodes->capacity = 0;
 }
 
-sl_job_node *sl_nodes_find(const sl_nodes *nodes, const char *name) {
+/* ---- lookup ---- */
+
+/* The slot of this name, or the empty one where it belongs. */
+static uint32_t *slot_of(const sl_nodes *nodes, const char *name) {
+    const struct sl_node_index *l = nodes->lookup;
+    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (const char *c = name; *c; c++)
+        h = (h ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    size_t at = (size_t)(h ^ h >> 32) & (l->slots - 1);
+    while (l->slot[at] && strcmp(nodes->node[l->slot[at] - 1].name, name) != 0)
+        at = (at + 1) & (l->slots - 1);
+    return &l->slot[at];
+}
+
+/* Room for one node more, and for these ranks. */
+static sl_status reserve(sl_nodes *nodes, size_t ranks) {
+    if (!nodes->lookup)
+        SL_TRY(sl_alloc(&nodes->lookup, 1, sizeof *nodes->lookup));
+    struct sl_node_index *l = nodes->lookup;
+    SL_TRY(sl_grow(&l->of_rank, &l->ranks, ranks, sizeof *l->of_rank));
+    size_t slots = l->slots ? l->slots : 64;
+    while (slots < 2 * (nodes->count + 1))
+        slots *= 2;
+    if (slots == l->slots)
+        return SL_OK;
+    SL_TRY(sl_grow(&l->slot, &l->slot_room, slots, sizeof *l->slot));
+    l->slots = slots;
+    memset(l->slot, 0, slots * sizeof *l->slot);
     for (size_t i = 0; i < nodes->count; i++)
-        if (strcmp(nodes->node[i].name, name) == 0)
-            return &nodes->node[i];
-    return NULL;
+        *slot_of(nodes, nodes->node[i].name) = (uint32_t)i + 1;
+    return SL_OK;
+}
+
+static void enter_ranks(const sl_nodes *nodes) {
+    struct sl_node_index *l = nodes->lookup;
+    memset(l->of_rank, 0, l->ranks * sizeof *l->of_rank);
+    for (size_t i = nodes->count; i-- > 0;)
+        for (size_t j = nodes->node[i].alive ? nodes->node[i].ranks : 0; j-- > 0;) {
+            const sl_node_rank *one = &nodes->node[i].rank[j];
+            if (one->rank >= 0 && (size_t)one->rank < l->ranks)
+                l->of_rank[one->rank] = (struct rank_owner){.node = (uint32_t)i + 1, .pid = one->pid};
+        }
+    l->stale = 0;
+}
+
+sl_job_node *sl_nodes_find(const sl_nodes *nodes, const char *name) {
+    const uint32_t *slot = nodes->lookup ? slot_of(nodes, name) : NULL;
+    return slot && *slot ? &nodes->node[*slot - 1] : NULL;
 }
 
 static sl_status make(sl_nodes *nodes, const char *name, sl_job_node **node) {
     SL_TRY(sl_grow(&nodes->node, &nodes->capacity, nodes->count + 1, sizeof *nodes->node));
+    uint32_t *slot = slot_of(nodes, name);
     *node = &nodes->node[nodes->count++];
     **node = (sl_job_node){.name = ""};
     snprintf((*node)->name, sizeof(*node)->name, "%s", name);
+    *slot = (uint32_t)nodes->count;
     return SL_OK;
 }
 
@@ -46,6 +107,15 @@ static sl_status read_ranks(sl_job_node *node, const json_t *ranks, int *changed
     return SL_OK;
 }
 
+static size_t highest_rank(const json_t *ranks) {
+    int64_t highest = 0;
+    size_t i;
+    const json_t *row;
+    json_array_foreach(ranks, i, row) highest =
+        sl_json_int(row, "rank", 0) > highest ? sl_json_int(row, "rank", 0) : highest;
+    return (size_t)highest;
+}
+
 sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_job_node **node, int *change) {
     int changed = 0;
     *node = NULL;
@@ -53,6 +123,7 @@ sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_job
     if (!sl_beat_is(beat))
         return SL_OK;
     const char *name = sl_json_text(beat, "node", ""), *clock = sl_json_text(beat, "clock", "");
+    SL_TRY(reserve(nodes, highest_rank(json_object_get(beat, "ranks")) + 1));
     sl_job_node *n = sl_nodes_find(nodes, name);
     if (!n && nodes->count >= SL_MAX_WATCHED_RANKS)
         return SL_OK;
@@ -69,6 +140,7 @@ sl_status sl_nodes_hear(sl_nodes *nodes, const json_t *beat, sl_time now, sl_job
     n->troubled |= trouble[0] && strncmp(trouble, n->trouble, sizeof n->trouble - 1) != 0;
     snprintf(n->trouble, sizeof n->trouble, "%s", trouble);
     *change = !n->alive ? 1 : changed ? 2 : 0;
+    nodes->lookup->stale |= *change;
     n->alive = 1;
     n->heard = now;
     n->validate = (int)sl_json_int(beat, "validate", 0);
@@ -83,6 +155,7 @@ sl_job_node *sl_nodes_expired(sl_nodes *nodes, sl_time now) {
         sl_job_node *n = &nodes->node[i];
         if (n->alive && now - n->heard > SL_NODE_LASTS) {
             n->alive = 0;
+            nodes->lookup->stale = 1;
             return n;
         }
     }
@@ -127,14 +200,14 @@ int sl_nodes_timed(const sl_nodes *nodes) {
 }
 
 const sl_job_node *sl_nodes_of_rank(const sl_nodes *nodes, int rank, int *pid) {
-    for (size_t i = 0; i < nodes->count; i++)
-        for (size_t j = 0; nodes->node[i].alive && j < nodes->node[i].ranks; j++)
-            if (nodes->node[i].rank[j].rank == rank) {
-                if (pid)
-                    *pid = nodes->node[i].rank[j].pid;
-                return &nodes->node[i];
-            }
-    return NULL;
+    const struct sl_node_index *l = nodes->lookup;
+    if (l && l->stale)
+        enter_ranks(nodes);
+    if (!l || rank < 0 || (size_t)rank >= l->ranks || !l->of_rank[rank].node)
+        return NULL;
+    if (pid)
+        *pid = l->of_rank[rank].pid;
+    return &nodes->node[l->of_rank[rank].node - 1];
 }
 
 int64_t sl_node_time(const sl_job_node *node, int64_t theirs) {
@@ -160,9 +233,10 @@ json_t *sl_nodes_times(const sl_nodes *nodes, sl_time time) {
     json_t *times = json_object();
     for (size_t i = 0; times && i < nodes->count; i++) {
         const sl_job_node *n = &nodes->node[i];
-        if (n->alive)
-            json_object_set_new(times, n->name,
-                                json_integer((json_int_t)(time + (n->same_clock ? 0 : n->offset.offset))));
+        if (n->alive && !n->same_clock)
+            json_object_set_new(times, n->name, json_integer((json_int_t)(time + n->offset.offset)));
     }
+    if (times && nodes->clock[0])
+        json_object_set_new(times, nodes->clock, json_integer((json_int_t)time));
     return times;
 }

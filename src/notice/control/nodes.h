@@ -29,7 +29,8 @@ typedef struct sl_job_node {
 typedef struct sl_nodes {
     sl_job_node *node;
     size_t count, capacity;
-    char clock[SL_CLOCK_NAME]; /* identity of the controller's own */
+    char clock[SL_CLOCK_NAME];    /* identity of the controller's own */
+    struct sl_node_index *lookup; /* by name and by rank; NULL: no node yet */
 } sl_nodes;
 
 void sl_nodes_close(sl_nodes *nodes);
@@ -63,5 +64,6 @@ int64_t sl_node_time(const sl_job_node *node, int64_t theirs);
 /** Bound of the difference of any two nodes' clocks, ns. */
 int64_t sl_nodes_clock_error(const sl_nodes *nodes);
 
-/** {"NODE": time on its own clock, ...}; new reference, NULL without memory. */
+/** {"NODE": time on its own clock, ..., "CLOCK": time}; new reference, NULL without memory. The nodes that
+ * share the controller's clock find it under that clock's identity: an order goes to all nodes. */
 json_t *sl_nodes_times(const sl_nodes *nodes, sl_time time);

@@ -46,7 +46,7 @@ static void ask(sl_control_core *c, int stretch) {
     iterations = iterations < 1 ? 1 : iterations;
     p->stretch = stretch;
     p->iterations = (int)iterations;
-    p->from = c->now + AHEAD;
+    p->from = c->now + AHEAD + 2 * sl_order_pace(sl_nodes_alive(&c->nodes));
     p->to = p->from + (iterations + 1) * level * stretch;
     sl_control_wait_until(c, p->to + 8 * SL_SECOND);
     int world = sl_nodes_world(&c->nodes);

@@ -34,11 +34,26 @@
 #define SL_LOG_PROFILES "profiles"
 #define SL_LOG_VIEWS "views"
 #define SL_LOG_ORDERS "orders"
+/* Entries that are kept, at least: sl_log_keeps. */
 #define SL_KEEP_NODES 4096
 #define SL_KEEP_ITERATIONS 8192
 #define SL_KEEP_PROFILES 512
 #define SL_KEEP_VIEWS 4096
 #define SL_KEEP_ORDERS 1024
+
+/** Entries to keep of a log of which at least `least` are kept, in a job of `ranks`: two from each rank,
+ * which may come at once. */
+static inline size_t sl_log_keeps(size_t least, int ranks) {
+    return ranks > 0 && 2 * (size_t)ranks > least ? 2 * (size_t)ranks : least;
+}
+
+#define SL_REQUESTS_MAX 20000 /* of all agents at the store, per second, for orders */
+
+/** The shortest time between two looks of an agent for orders, in a job of `nodes`: a store serves one
+ * request after another. */
+static inline sl_time sl_order_pace(int nodes) {
+    return (nodes > 1 ? nodes : 1) * (SL_SECOND / SL_REQUESTS_MAX);
+}
 
 #define SL_MESSAGE_MAGIC 0x736c6d67u /* "slmg" */
 #define SL_MESSAGE_VERSION 1

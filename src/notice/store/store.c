@@ -1,5 +1,6 @@
 #include "notice/store/store.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "notice/store/seal.h"
 #include "notice/store/store_link.h"
 
@@ -25,7 +26,9 @@ struct sl_store {
     char key[SL_STORE_KEY]; /* "": nothing is sealed */
     sl_seal seal;           /* of this store, the last */
     heard *heard;           /* [heards] */
-    size_t heards, heard_room, turn;
+    size_t heards, heard_room;
+    uint32_t *slot; /* [slots] open addressing: 1 + index of heard; 0: empty */
+    size_t slots, slot_room;
     sl_store_refused refused;
 };
 
@@ -102,7 +105,7 @@ void sl_store_close(sl_store *store) {
         freeReplyObject(store->read);
     for (size_t i = 0; i < store->heards; i++)
         sl_free(store->heard[i].log);
-    SL_FREE(store->heard, store->entry, store->prefix, store);
+    SL_FREE(store->heard, store->slot, store->entry, store->prefix, store);
 }
 
 /* ---- seals ---- */
@@ -154,29 +157,48 @@ static sl_status believe(sl_store *store, const char *name, const void *bytes, s
     return SL_OK;
 }
 
-/* Senders take turns: the search continues where the last one ended. */
-static heard *find_heard(sl_store *store, const char *log, uint64_t sender) {
-    for (size_t i = 0; i < store->heards; i++) {
-        size_t at = (store->turn + i) % store->heards;
-        heard *h = &store->heard[at];
-        if (h->sender == sender && strcmp(h->log, log) == 0) {
-            store->turn = at + 1;
-            return h;
-        }
+/* The slot of a sender in a log, or the empty one where it belongs. A sender's name is random already. */
+static uint32_t *heard_slot(const sl_store *store, const char *log, uint64_t sender) {
+    uint64_t mixed = sl_random_mix(sender + strlen(log));
+    for (size_t at = (size_t)mixed & (store->slots - 1);; at = (at + 1) & (store->slots - 1)) {
+        const uint32_t which = store->slot[at];
+        if (!which ||
+            (store->heard[which - 1].sender == sender && strcmp(store->heard[which - 1].log, log) == 0))
+            return &store->slot[at];
     }
-    return NULL;
+}
+
+static void enter_heard(sl_store *store) {
+    memset(store->slot, 0, store->slots * sizeof *store->slot);
+    for (size_t i = 0; i < store->heards; i++)
+        *heard_slot(store, store->heard[i].log, store->heard[i].sender) = (uint32_t)i + 1;
+}
+
+/* Room for one more. SL_ENOMEM. */
+static sl_status need_heard(sl_store *store) {
+    SL_TRY(sl_grow(&store->heard, &store->heard_room, store->heards + 1, sizeof *store->heard));
+    size_t slots = store->slots ? store->slots : 64;
+    while (slots < 2 * (store->heards + 1))
+        slots *= 2;
+    if (slots == store->slots)
+        return SL_OK;
+    SL_TRY(sl_grow(&store->slot, &store->slot_room, slots, sizeof *store->slot));
+    store->slots = slots;
+    enter_heard(store);
+    return SL_OK;
 }
 
 /* Whether an entry of a log is newer than the last of its sender. SL_ENOMEM. */
 static sl_status is_new(sl_store *store, const char *log, const sl_seal *seal, int *is_good) {
-    heard *h = find_heard(store, log, seal->sender);
-    if (!h) {
-        SL_TRY(sl_grow(&store->heard, &store->heard_room, store->heards + 1, sizeof *store->heard));
-        h = &store->heard[store->heards];
-        *h = (heard){.sender = seal->sender};
-        SL_TRY(sl_copy_text(&h->log, log));
-        store->heards++;
+    SL_TRY(need_heard(store));
+    uint32_t *slot = heard_slot(store, log, seal->sender);
+    if (!*slot) {
+        heard *made = &store->heard[store->heards];
+        *made = (heard){.sender = seal->sender};
+        SL_TRY(sl_copy_text(&made->log, log));
+        *slot = (uint32_t)++store->heards;
     }
+    heard *h = &store->heard[*slot - 1];
     *is_good = seal->counter > h->counter;
     store->refused.repeated += !*is_good;
     h->counter = *is_good ? seal->counter : h->counter;
@@ -190,6 +212,8 @@ static void forget_heard(sl_store *store, const char *log) {
             sl_free(store->heard[i].log);
             store->heard[i] = store->heard[--store->heards];
         }
+    if (store->slots > 0)
+        enter_heard(store);
 }
 
 static sl_status seal_next(sl_store *store, const char *name, const void *bytes, size_t size) {

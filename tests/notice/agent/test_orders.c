@@ -2,6 +2,7 @@
  * is. Started with the word `healthcheck` this program stands for slackline: it leaves a file and waits. */
 #include "notice/control/watched_job.h"
 
+#include "notice/message/clocks.h"
 #include "notice/message/messages.h"
 #include <dirent.h>
 
@@ -105,6 +106,16 @@ static void strangers_order_nothing(void **state) {
     job_run(j, SL_SECOND / 2);
     assert_int_equal(views(j), JOB_RANKS);
     assert_int_equal(refused(j)->foreign, 4);
+    char clock[SL_CLOCK_NAME]; /* a time for all nodes with this clock, and for those with another */
+    sl_clock_identity(clock, sizeof clock);
+    order(own, "release", 11, json_object());
+    order(own, "hold", 12,
+          json_pack("{s:{s:I}}", "until", "another clock", (json_int_t)(job_now() + 2 * SL_SECOND)));
+    job_run(j, SL_SECOND / 2);
+    assert_int_equal(views(j), JOB_RANKS);
+    order(own, "hold", 13, json_pack("{s:{s:I}}", "until", clock, (json_int_t)(job_now() + 2 * SL_SECOND)));
+    job_run(j, SL_SECOND / 2);
+    assert_int_equal(views(j), 2 * JOB_RANKS);
     sl_store_close(none), sl_store_close(wrong), sl_store_close(own);
     job_close(j);
 }

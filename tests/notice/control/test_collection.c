@@ -11,13 +11,17 @@
 
 typedef struct job {
     sl_nodes nodes;
-    sl_job_node node;
     sl_collection collection;
 } job;
 
 static void open_job(job *j, int ranks) {
-    *j = (job){.node = {.name = "here", .same_clock = 1, .alive = 1}};
-    j->nodes = (sl_nodes){.node = &j->node, .count = 1};
+    sl_job_node *node;
+    int change;
+    json_t *beat = json_pack("{s:s,s:s,s:i,s:i,s:i,s:[]}", "node", "here", "clock", "ours", "calls", 1,
+                             "lost", 0, "validate", 1, "ranks");
+    *j = (job){.nodes = {.clock = "ours"}};
+    assert_ok(sl_nodes_hear(&j->nodes, beat, 0, &node, &change));
+    json_decref(beat);
     assert_ok(sl_collection_begin(&j->collection, 1, ranks));
 }
 
@@ -58,6 +62,7 @@ static void peers_of_nccl_are_named_by_the_world(void **state) {
     assert_int_equal(call[1].peer, 6);
     assert_int_equal(call[2].peer, SL_PEER_UNKNOWN); /* nobody says who that is */
     sl_collection_end(&j.collection);
+    sl_nodes_close(&j.nodes);
 }
 
 static void peers_of_mpi_stay(void **state) {
@@ -70,6 +75,7 @@ static void peers_of_mpi_stay(void **state) {
     assert_int_equal(j.collection.call[0].peer, 2);
     assert_int_equal(j.collection.call[1].peer, SL_PEER_NONE);
     sl_collection_end(&j.collection);
+    sl_nodes_close(&j.nodes);
 }
 
 /* 2 stages x 4 tensor ranks: every tensor group's ranks are 0 to 3, and so are those of no other's. Rank 6 (2
@@ -106,10 +112,12 @@ static void a_slow_device_of_one_tensor_group_is_named_by_its_world_rank(void **
     fill(&j, 20, 0);
     assert_ok(sl_call_profile_make(j.collection.call, j.collection.calls, 8, 0, &healthy));
     sl_collection_end(&j.collection);
+    sl_nodes_close(&j.nodes);
     open_job(&j, 8);
     fill(&j, 20, 8000000);
     assert_ok(sl_call_profile_make(j.collection.call, j.collection.calls, 8, 0, &now));
     sl_collection_end(&j.collection);
+    sl_nodes_close(&j.nodes);
     assert_ok(sl_call_profile_compare(now, healthy, 0, suspect, 8, &count, reason, sizeof reason));
     assert_true(count >= 1);
     assert_int_equal(suspect[0].component, SL_COMPONENT_DEVICE);

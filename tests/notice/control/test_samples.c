@@ -48,6 +48,29 @@ static void sample_is_the_median_over_ranks_that_are_there(void **state) {
     sl_iteration_samples_close(samples);
 }
 
+/* While one rank is waited for, the blocks of another are kept: 200 of 1 ms fit into the wait. */
+static void blocks_that_wait_are_kept_in_order(void **state) {
+    (void)state;
+    sl_iteration_samples *samples;
+    sl_sample sample;
+    int64_t at = 1000 * SL_SECOND;
+    assert_ok(sl_iteration_samples_open(&samples));
+    for (int i = 0; i < 3; i++) /* the queue does not begin at its first place */
+        add(samples, 0, at + i * SL_MS, SL_MS, at);
+    add(samples, 70, at, SL_MS, at);
+    while (sl_iteration_samples_take(samples, at + 3 * SL_SECOND, &sample))
+        ;
+    assert_int_equal(sample.start, at + 2 * SL_MS);
+    for (int i = 3; i < 203; i++)
+        add(samples, 0, at + i * SL_MS, SL_MS, at + 3 * SL_SECOND);
+    for (int i = 3; i < 203; i++) {
+        assert_true(sl_iteration_samples_take(samples, at + 5 * SL_SECOND, &sample));
+        assert_int_equal(sample.start, at + i * SL_MS);
+    }
+    assert_false(sl_iteration_samples_take(samples, at + 5 * SL_SECOND, &sample));
+    sl_iteration_samples_close(samples);
+}
+
 static void blocks_beyond_2_to_the_31_still_make_the_level(void **state) {
     (void)state;
     sl_iteration_samples *samples;
@@ -150,6 +173,7 @@ static void reference_that_falls_silent_while_others_go_on_is_replaced(void **st
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sample_is_the_median_over_ranks_that_are_there),
+        cmocka_unit_test(blocks_that_wait_are_kept_in_order),
         cmocka_unit_test(blocks_beyond_2_to_the_31_still_make_the_level),
         cmocka_unit_test(rank_that_follows_an_inner_loop_does_not_count),
         cmocka_unit_test(whoever_is_heard_first_after_a_standstill_is_not_the_reference),

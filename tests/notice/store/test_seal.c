@@ -137,6 +137,34 @@ static void what_was_read_is_not_read_again_as_a_copy(void **state) {
     sl_store_close(a), sl_store_close(b);
 }
 
+/* 200 senders in turns, each with a copy of its first entry after its second. */
+static void copies_of_many_senders_are_not_read(void **state) {
+    (void)state;
+    enum { SENDERS = 200 };
+    static char first[SENDERS][64];
+    static sl_seal seal[SENDERS];
+    sl_store *reader = open_store("many", KEY);
+    sl_store_position position = {""};
+    const sl_store_entry *entry;
+    size_t count;
+    for (int i = 0; i < SENDERS; i++) {
+        char second[16];
+        sl_store *sender = open_store("many", KEY);
+        snprintf(second, sizeof second, "second %d", i);
+        assert_ok(sl_store_append(sender, "beats", "first", 5, 10000));
+        newest("slackline:many:beats", first[i], &seal[i]);
+        assert_ok(sl_store_append(sender, "beats", second, strlen(second), 10000));
+        sl_store_close(sender);
+    }
+    for (int i = SENDERS; i-- > 0;)
+        add_raw("slackline:many:beats", first[i], strlen(first[i]), &seal[i], sizeof seal[i]);
+    assert_ok(sl_store_read(reader, "beats", &position, 1000, 0, &entry, &count));
+    assert_int_equal(count, 2 * SENDERS);
+    assert_string_equal(entry[399].bytes, "second 199");
+    assert_int_equal(sl_store_refused_by(reader)->repeated, SENDERS);
+    sl_store_close(reader);
+}
+
 static void values_of_strangers_are_none(void **state) {
     (void)state;
     sl_store *a = open_store("values", KEY), *b = open_store("values", KEY),
@@ -227,6 +255,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_strangers_write_is_not_read_and_counted),
         cmocka_unit_test(what_was_read_is_not_read_again_as_a_copy),
+        cmocka_unit_test(copies_of_many_senders_are_not_read),
         cmocka_unit_test(values_of_strangers_are_none),
         cmocka_unit_test(another_version_is_named_with_both_hosts),
         cmocka_unit_test(an_answer_that_fills_the_memory_is_not_read),
