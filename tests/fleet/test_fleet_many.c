@@ -18,12 +18,12 @@ static void keep_promises(int first, int count, int ranks) {
 static void thousands_of_small_jobs_keep_every_promise(void **state) {
     (void)state;
     printf("seeds from 1000\n");
-    keep_promises(1000, cases(4000), 0);
+    keep_promises(1000, cases(2000), 0);
 }
 
 static void jobs_of_a_thousand_ranks_keep_every_promise(void **state) {
     (void)state;
-    keep_promises(1, cases(10), 1024);
+    keep_promises(1, cases(30) / 10, 1024);
 }
 
 int main(void) {
