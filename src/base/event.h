@@ -33,6 +33,9 @@
     X(DECISION, "decision", "the ladder of strategies: a strategy was applied, its effect measured, or it was reverted (decisions.txt has all details)") \
     X(LEAVE, "leave", "the run saves itself and restarts without a slow host, or the reason why not") \
     X(LEFT, "left", "the run continues without the excluded hosts; how long that took") \
+    X(GROW, "grow", "lost slots are available again: an elastic run saves itself and restarts in a larger layout, or the reason why not") \
+    X(LAYOUT, "layout", "an elastic run is restarted in another layout, because slots were lost or are available again") \
+    X(RESIZED, "resized", "the run continues in another layout: from which iteration, and how long that took") \
     X(SUSPECT, "suspect", "iterations became slow; what the first slow ones indicate") \
     X(TRACKED, "tracked", "the iteration of a watched program was found, or has changed") \
     X(PROFILED, "profiled", "the calls of some iterations were compared: suspects, or a reference") \

@@ -14,6 +14,7 @@
 #include "plan/family/family.h"
 #include "report/report.h"
 #include "run/file/run.h"
+#include "run/file/run_layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,9 @@ typedef struct train_request {
 typedef struct train_shape {
     int ranks, restarts, saves;
     char *hosts; /* in the form of sl_launch_hosts_read; NULL: not given */
+    sl_run run;
+    char
+        layout[SL_RUN_LAYOUT_TEXT]; /* of an elastic run: an argument of the ranks, set before each attempt */
 } train_shape;
 
 static const sl_option options[] = {
@@ -109,8 +113,12 @@ static sl_status check_hosts(const train_request *request, const sl_document *do
         return SL_OK;
     sl_status status = sl_launch_hosts_read(shape->hosts, &hosts);
     int slots = sl_roster_slots(&hosts);
+    sl_run_layout layout;
     sl_launch_hosts_free(&hosts);
-    if (status == SL_OK && slots < shape->ranks)
+    if (status == SL_OK && slots < shape->ranks && shape->run.elastic.on) {
+        if (sl_run_layout_fit(&shape->run, slots, &layout) != SL_OK)
+            status = sl_error(SL_EINVAL, "the hosts have %d slots, but %s", slots, sl_error_text());
+    } else if (status == SL_OK && slots < shape->ranks)
         status =
             sl_error(SL_EINVAL, "the hosts have %d slots, but the run has %d ranks", slots, shape->ranks);
     if (status == SL_OK || request->hosts)
@@ -118,12 +126,15 @@ static sl_status check_hosts(const train_request *request, const sl_document *do
     return sl_yaml_error(sl_yaml_find(document->root, "hosts"), "cannot be used: %s", sl_error_text());
 }
 
-static sl_status shape_of(const train_request *request, const sl_document *document, const sl_run *run,
-                          train_shape *shape) {
+static sl_status shape_of(const train_request *request, const sl_document *document, train_shape *shape) {
+    const sl_run *run = &shape->run;
     shape->ranks = sl_run_ranks(run);
     shape->restarts = sl_run_restarts(run);
     shape->saves = sl_run_saves(run);
     SL_TRY(choose_hosts(request, run, &shape->hosts));
+    if (run->elastic.on && !shape->hosts && !sl_launch_inside())
+        return sl_yaml_error(sl_yaml_find(document->root, "elastic"),
+                             "needs a list of hosts, whose slots may be lost (key hosts, or --hosts)");
     return check_hosts(request, document, shape);
 }
 
@@ -141,33 +152,38 @@ static sl_status refuse_schedule(const sl_document *document, const char *name) 
 static sl_status check_run(const train_request *request, train_shape *shape) {
     char *delegate = NULL;
     sl_document document;
-    sl_run run = {0};
+    sl_run *run = &shape->run;
     sl_status status;
     SL_TRY_GOTO(out, status, sl_document_read(request->file, &document));
     SL_TRY_GOTO(out, status, sl_document_set_all(&document, request->set.text, request->set.count));
-    SL_TRY_GOTO(out, status, sl_run_read(&document, &run));
-    if (strcmp(run.schedule, "auto") != 0 && !sl_family_find(run.schedule) && access(run.schedule, R_OK) != 0)
-        SL_TRY_GOTO(out, status, refuse_schedule(&document, run.schedule));
-    if (sl_run_may_delegate(&run))
+    SL_TRY_GOTO(out, status, sl_run_read(&document, run));
+    if (strcmp(run->schedule, "auto") != 0 && !sl_family_find(run->schedule) &&
+        access(run->schedule, R_OK) != 0)
+        SL_TRY_GOTO(out, status, refuse_schedule(&document, run->schedule));
+    if (sl_run_may_delegate(run))
         SL_TRY_GOTO(out, status, sl_launch_program("slackline-delegate", &delegate));
-    status = shape_of(request, &document, &run, shape);
+    status = shape_of(request, &document, shape);
 out:
     sl_free(delegate);
-    sl_run_free(&run);
     sl_document_close(&document);
     return status;
 }
 
-/* argv of a rank, one allocation; `build`: the starting program (base/build.h), `resume`: it continues. */
-static sl_status make_worker(const train_request *request, char *worker, char *build, int resume,
-                             char ***argv) {
-    SL_TRY(sl_alloc(argv, (size_t)(request->set.count + 7), sizeof **argv));
+/* argv of a rank, one allocation; `build`: the starting program (base/build.h), `layout`: of an elastic run,
+ * else NULL, `resume`: it continues. */
+static sl_status make_worker(const train_request *request, char *worker, char *build, char *layout,
+                             int resume, char ***argv) {
+    SL_TRY(sl_alloc(argv, (size_t)(request->set.count + 9), sizeof **argv));
     int n = 0;
     (*argv)[n++] = worker;
     (*argv)[n++] = (char *)(uintptr_t)request->file;
     (*argv)[n++] = (char *)(uintptr_t)request->folder;
     if (resume)
         (*argv)[n++] = (char *)(uintptr_t) "--resume";
+    if (layout) {
+        (*argv)[n++] = (char *)(uintptr_t)SL_RUN_LAYOUT_OPTION;
+        (*argv)[n++] = layout;
+    }
     for (int i = 0; i < request->set.count; i++)
         (*argv)[n++] = (char *)(uintptr_t)request->set.text[i];
     (*argv)[n++] = (char *)(uintptr_t)SL_BUILD_OPTION;
@@ -218,7 +234,18 @@ static void write_report(const char *folder) {
                 sl_error_text());
 }
 
-static sl_status supervise(const train_request *request, const train_shape *shape, char **argv, char **again,
+/* An elastic run's layout on so many slots. */
+static sl_status fit_layout(const void *context, int slots, sl_launch_layout *layout) {
+    const sl_run *run = context;
+    sl_run_layout fits;
+    SL_TRY(sl_run_layout_fit(run, slots, &fits));
+    layout->ranks = sl_run_layout_ranks(run, fits);
+    sl_run_layout_write(fits, layout->argument);
+    sl_run_layout_words(fits, layout->words, sizeof layout->words);
+    return SL_OK;
+}
+
+static sl_status supervise(const train_request *request, train_shape *shape, char **argv, char **again,
                            int *exit_code) {
     char *continued = NULL;
     SL_TRY(write_continued(request, &continued));
@@ -231,6 +258,12 @@ static sl_status supervise(const train_request *request, const train_shape *shap
                                .restarts = shape->restarts,
                                .warning = shape->saves ? WARNING : 0,
                                .continued = continued};
+    if (shape->run.elastic.on) {
+        config.fit = fit_layout;
+        config.fit_context = &shape->run;
+        config.argument = shape->layout;
+        config.test_every = sl_from_ms(1e3 * shape->run.elastic.test_every_s);
+    }
     sl_status status = sl_launch_run(&config, exit_code);
     if (status == SL_OK && *exit_code == 0)
         write_report(request->folder);
@@ -238,13 +271,14 @@ static sl_status supervise(const train_request *request, const train_shape *shap
     return status;
 }
 
-static sl_status start(const train_request *request, const train_shape *shape, int *exit_code) {
+static sl_status start(const train_request *request, train_shape *shape, int *exit_code) {
     char *worker, **argv = NULL, **again = NULL, build[SL_BUILD_WORDS];
     SL_TRY(sl_launch_program("slackline-worker", &worker));
     sl_build_words(build);
     sl_status status;
-    SL_TRY_GOTO(out, status, make_worker(request, worker, build, request->resume, &argv));
-    SL_TRY_GOTO(out, status, make_worker(request, worker, build, 1, &again));
+    char *layout = shape->run.elastic.on && !sl_launch_inside() ? shape->layout : NULL;
+    SL_TRY_GOTO(out, status, make_worker(request, worker, build, layout, request->resume, &argv));
+    SL_TRY_GOTO(out, status, make_worker(request, worker, build, layout, 1, &again));
     if (sl_launch_inside()) {
         execv(worker, argv);
         status = sl_error_errno(SL_ESYS, "%s: cannot be started", worker);
@@ -271,6 +305,7 @@ static int run(int argc, char **argv) {
     sl_status status = sl_command_options(argc, argv, &request);
     SL_THEN(status, train(&request, &shape, &exit_code));
     SL_FREE(request.set.text, shape.hosts);
+    sl_run_free(&shape.run);
     if (status == SL_OK || status == SL_DONE)
         return exit_code;
     sl_terminal_clear_line(stderr);
@@ -290,7 +325,8 @@ const sl_command sl_command_train = {
     .notes =
         "If a rank is killed, or a host or a link is lost, the ranks restart from the latest checkpoint, at "
         "most `restarts` times (default 3 if the run file has `checkpoint`, else 0); hosts that then fail a "
-        "test are excluded. If interrupted (Ctrl-C) it ends at once. On SIGTERM or SIGUSR1, a scheduler's "
+        "test are excluded, and a run with `elastic` continues on fewer slots. If interrupted (Ctrl-C) it "
+        "ends at once. On SIGTERM or SIGUSR1, a scheduler's "
         "warning, a run that writes checkpoints finishes its iteration, writes one and ends; a second "
         "signal ends it at once.",
     .exit_code = "0 trained, 1 failed or ended by a signal, 2 a wrong request.",

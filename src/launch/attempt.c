@@ -103,6 +103,13 @@ static sl_status hear_signal(void *context, const siginfo_t *signal) {
     return SL_OK;
 }
 
+/* The ranks find out why they are warned (run/arrange/departure.h). */
+static void grow(void *context) {
+    sl_supervisor *supervisor = context;
+    supervisor->attempt->growing = 1;
+    order_reaper(supervisor, SL_REAPER_GROW);
+}
+
 static sl_status end_late(void *context) {
     sl_supervisor *supervisor = context;
     supervisor->late = 1;
@@ -155,7 +162,14 @@ static sl_status supervise(sl_supervisor *supervisor) {
     if (supervisor->attempt->limit > 0)
         SL_TRY(
             sl_loop_at(supervisor->loop, sl_now() + supervisor->attempt->limit, end_late, supervisor, NULL));
-    SL_TRY(sl_loop_run(supervisor->loop));
+    const sl_attempt_side *side = supervisor->attempt->side;
+    sl_status status = SL_OK;
+    if (side)
+        status = side->open(side->context, supervisor->loop, grow, supervisor);
+    SL_THEN(status, sl_loop_run(supervisor->loop));
+    if (side)
+        side->close(side->context);
+    SL_TRY(status);
     char text[4096]; /* what was said last is still in the pipe */
     for (ssize_t got; (got = read(supervisor->error[0], text, sizeof text)) > 0;)
         sl_mpirun_report_add(&supervisor->report, text, (size_t)got);
@@ -204,7 +218,7 @@ static sl_status conclude(sl_supervisor *supervisor) {
         status = sl_error(SL_ENONE, "interrupted");
     else if (supervisor->late)
         status = sl_error(SL_ENONE, "no end within %g s", (double)attempt->limit / 1e9);
-    else if (said && attempt->warned && ended_by_themselves(supervisor)) {
+    else if (said && (attempt->warned || attempt->growing) && ended_by_themselves(supervisor)) {
         attempt->left = 1;
         unlink(attempt->log); /* contains only mpirun's complaint about that exit code */
     } else if (said)
@@ -250,7 +264,7 @@ sl_status sl_launch_attempt(const sl_launch_config *config, const sl_launch_fold
                             sl_attempt_result *attempt) {
     sl_supervisor *supervisor;
     attempt->exit_code = 1;
-    attempt->interrupted = attempt->warned = attempt->left = 0;
+    attempt->interrupted = attempt->warned = attempt->left = attempt->growing = 0;
     SL_TRY(sl_alloc(&supervisor, 1, sizeof *supervisor));
     supervisor->config = config;
     supervisor->attempt = attempt;

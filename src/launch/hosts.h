@@ -22,8 +22,9 @@ void sl_launch_hosts_free(sl_launch_hosts *hosts);
 sl_status sl_launch_hosts_text(const sl_launch_hosts *hosts, char **text);
 
 typedef enum sl_launch_which {
-    SL_LAUNCH_NOT_LEFT, /* all except those left because they are slow */
-    SL_LAUNCH_LEFT_ONES /* only those */
+    SL_LAUNCH_NOT_LEFT,  /* all except those left because they are slow */
+    SL_LAUNCH_LEFT_ONES, /* only those */
+    SL_LAUNCH_LOST       /* of the first, only those that failed their last test */
 } sl_launch_which;
 
 /** Tests hosts, `limit` each, and fills `why`. `program` is argv up to --self-test. Fails only if no test

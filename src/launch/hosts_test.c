@@ -137,11 +137,17 @@ static void check_answer(sl_launch_host *host, const char *words, uint64_t seed)
                  (int)(strcspn(answer, "\n") % 80), answer, expected);
 }
 
+static int is_meant(const sl_launch_host *host, sl_launch_which which) {
+    if ((host->slow[0] != 0) != (which == SL_LAUNCH_LEFT_ONES))
+        return 0;
+    return which != SL_LAUNCH_LOST || host->why[0];
+}
+
 /* Chooses at most AT_ONCE of the hosts; *at is set after the last of them. */
 static int choose(const sl_launch_hosts *hosts, sl_launch_which which, int *at, sl_launch_host **chosen) {
     int count = 0;
     for (; *at < hosts->count && count < AT_ONCE; ++*at)
-        if ((hosts->host[*at].slow[0] != 0) == (which == SL_LAUNCH_LEFT_ONES))
+        if (is_meant(&hosts->host[*at], which))
             chosen[count++] = &hosts->host[*at];
     return count;
 }

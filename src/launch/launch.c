@@ -9,9 +9,11 @@
 #include "launch/limits.h"
 #include "launch/living.h"
 #include "launch/mpirun.h"
+#include "launch/regain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Long enough that a dead rank's port or memory is free again, short compared with a restart. Doubled for
@@ -33,7 +35,7 @@ typedef struct launched_run {
     int best;                          /* by any of them */
     int written;                       /* metrics.jsonl is of this run */
     int attempts, restarts, fruitless; /* restarts: those of the attempts that followed a failure */
-    int departed;                      /* the ranks of the last attempt have ended to leave a host */
+    int departed;                      /* the last ranks have ended to leave a host, or to grow */
 } launched_run;
 
 /* ---- what an attempt has reached, and whether another makes sense ---- */
@@ -103,8 +105,8 @@ static sl_status say_not_saved(const char *cause) {
 static sl_status say_interrupted(const launched_run *r) {
     if (r->reached < 0)
         return sl_error(SL_ENONE, "interrupted");
-    return sl_error(SL_ENONE, "interrupted after iteration %d; `slackline report %s` shows the run", r->reached,
-                    r->config->directory);
+    return sl_error(SL_ENONE, "interrupted after iteration %d; `slackline report %s` shows the run",
+                    r->reached, r->config->directory);
 }
 
 static sl_status interrupted(const launched_run *r, int signal) {
@@ -115,7 +117,10 @@ static sl_status give_up(const launched_run *r, sl_status status, const sl_attem
     char cause[900];
     if (attempt->interrupted)
         return say_interrupted(r);
-    snprintf(cause, sizeof cause, "%s", sl_error_text());
+    const int reduced = sl_living_is_reduced(&r->living);
+    snprintf(cause, sizeof cause, "%s%s%s", reduced ? "with " : "", reduced ? r->living.layout.words : "",
+             reduced ? ": " : "");
+    sl_text_fit(cause + strlen(cause), sizeof cause - strlen(cause), sl_error_text());
     if (r->restarts == 0 && !attempt->warned)
         return status;
     if (attempt->warned)
@@ -140,23 +145,32 @@ static int rest(const launched_run *r, sl_time pause) {
 
 static sl_status try_once(launched_run *r, sl_attempt_result *attempt) {
     sl_launch_config config = *r->config;
+    sl_regain regain = {.living = &r->living, .signals = &r->signals, .reached = r->best};
+    const sl_attempt_side side = sl_regain_side(&regain);
+    config.ranks = r->living.layout.ranks;
     if (r->attempts > 0 && config.again && (config.resumed || r->written))
         config.worker = config.again;
     if (r->living.text)
         config.hosts = r->living.text;
     *attempt = (sl_attempt_result){.signals = &r->signals, .log = r->log};
+    attempt->side = sl_living_is_reduced(&r->living) ? &side : NULL;
     sl_living_begin(&r->living);
     sl_status status = sl_launch_attempt(&config, &r->folder, attempt);
+    attempt->side = NULL;
     char text[1024];
     snprintf(text, sizeof text, "%s", sl_error_text());
     take_stock(r);
     r->departed = sl_living_left(&r->living);
+    if (!r->departed && attempt->left && !attempt->warned) { /* they took the order to grow for a warning */
+        sl_living_regain(&r->living, r->reached + 1);
+        r->departed = 1;
+    }
     r->attempts++;
     return status == SL_OK ? status : sl_error(status, "%s", text);
 }
 
-/* The ranks have saved themselves and ended to leave a host: the next attempt follows at once, and nothing
- * has failed. *signal: one that arrived meanwhile. */
+/* The ranks have saved themselves and ended to leave a host, or to grow: the next attempt follows at once,
+ * and nothing has failed. *signal: one that arrived meanwhile. */
 static void follow(launched_run *r, int *signal) {
     r->fruitless = 0;
     *signal = rest(r, 0);
@@ -181,7 +195,7 @@ static sl_status try_until_done(launched_run *r, int *exit_code) {
         int signal = 0;
         sl_status status = try_once(r, &attempt);
         *exit_code = attempt.exit_code;
-        if (attempt.left)
+        if (attempt.left && attempt.warned)
             return say_continued(r);
         if (status == SL_OK && !r->departed)
             return SL_OK;

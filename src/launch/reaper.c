@@ -101,13 +101,19 @@ static sl_status terminate(sl_reaper *reaper) {
 }
 
 /* mpirun forwards SIGUSR1 to its workers on every host; it would end them after a SIGTERM. */
-static sl_status warn(sl_reaper *reaper) {
+static sl_status notify(sl_reaper *reaper) {
     sl_subprocess_signal(&reaper->mpirun, SIGUSR1);
+    return SL_OK;
+}
+
+static sl_status warn(sl_reaper *reaper) {
+    SL_TRY(notify(reaper));
     return sl_loop_at(reaper->loop, sl_now() + reaper->order->warning, kill_all, reaper, NULL);
 }
 
 static sl_status obey(sl_reaper *reaper, int32_t word) {
     return word == SL_REAPER_WARN        ? warn(reaper)
+           : word == SL_REAPER_GROW      ? notify(reaper)
            : word == SL_REAPER_TERMINATE ? terminate(reaper)
                                          : begin_kill(reaper);
 }

@@ -14,6 +14,7 @@
 typedef enum sl_reaper_word {
     SL_REAPER_WARN, /* to the reaper: SIGUSR1 to the workers, which end by themselves, SIGKILL after `warning`
                      */
+    SL_REAPER_GROW, /* to the reaper: SIGUSR1 to the workers, without a limit */
     SL_REAPER_TERMINATE, /* to the reaper: SIGTERM to the workers, SIGKILL to all after the grace */
     SL_REAPER_KILL,      /* to the reaper: SIGKILL to all, now */
     SL_REAPER_ENDED /* from it: mpirun (pid) ended with wait status `value`; nothing is left to wait for */

@@ -11,9 +11,9 @@
 /* ---- marks ---- */
 
 int sl_marks_has(const sl_run_data_event *e) {
-    static const char *const kinds[] = {"fault",    "onset",   "relief", "suspect", "verdict",
-                                        "decision", "restart", "failed", "resumed", "replaced",
-                                        "rail",     "host",    "leave",  "warned",  NULL};
+    static const char *const kinds[] = {"fault",   "onset",  "relief",  "suspect",  "verdict", "decision",
+                                        "restart", "failed", "resumed", "replaced", "rail",    "host",
+                                        "leave",   "layout", "warned",  NULL};
     for (int i = 0; kinds[i]; i++)
         if (strcmp(e->kind, kinds[i]) == 0)
             return 1;

@@ -1,7 +1,7 @@
-/* slackline-worker RUN FOLDER [--resume] [KEY=VALUE]...: one rank of a run. Started by slackline train
- * through mpirun, or directly inside an allocation. slackline-worker --self-test SEED: a host's self-test
- * (launch/selftest.h), not a rank. slackline-worker --validate ..., --about, --exchange: worker_inside.h. All
- * but --about take the starter and its version as last arguments (base/build.h). */
+/* slackline-worker RUN FOLDER [--resume] [--layout LAYOUT] [KEY=VALUE]...: one rank of a run. Started by
+ * slackline train through mpirun, or directly inside an allocation. slackline-worker --self-test SEED: a
+ * host's self-test (launch/selftest.h), not a rank. slackline-worker --validate ..., --about, --exchange:
+ * worker_inside.h. All but --about take the starter and its version as last arguments (base/build.h). */
 #include "base/build.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -11,6 +11,7 @@
 #include "launch/selftest.h"
 #include "launch/worker.h"
 #include "run/collective/group.h"
+#include "run/file/run_layout.h"
 #include "run/train/cores.h"
 #include "run/train/train.h"
 #include "worker/worker_inside.h"
@@ -25,7 +26,8 @@ typedef struct worker_request {
     const char *file;
     const char *folder;
     int resume;
-    int settings; /* argv from here on */
+    const char *layout; /* of an elastic run; NULL: the run file's */
+    int settings;       /* argv from here on */
 } worker_request;
 
 /* Used if no supervisor receives sl_launch_worker_fail. */
@@ -48,16 +50,22 @@ static int self_test(const char *starter, const char *text) {
 
 static sl_status read_run(int argc, char **argv, const worker_request *request, sl_run *run) {
     sl_document document;
+    sl_run_layout layout;
     sl_status status = sl_document_read(request->file, &document);
     for (int i = request->settings; i < argc && status == SL_OK; i++)
         status = sl_document_set(&document, argv[i]);
     SL_THEN(status, sl_run_read(&document, run));
     sl_document_close(&document);
+    if (status == SL_OK && request->layout) {
+        SL_TRY(sl_run_layout_named(request->layout, &layout));
+        status = sl_run_layout_take(run, layout);
+    }
     return status;
 }
 
-/* The settings of the command line as comments, one per line. */
+/* The settings of the command line as comments, one per line; an elastic run's layout is one, too. */
 static void write_settings(int argc, char **argv, const worker_request *request, FILE *out) {
+    sl_run_layout layout;
     fputs("# slackline " SL_VERSION ", from this run file:\n", out);
     for (int i = request->settings; i < argc; i++) {
         fputs("# --set ", out);
@@ -65,6 +73,9 @@ static void write_settings(int argc, char **argv, const worker_request *request,
             fputc(*c == '\n' || *c == '\r' ? ' ' : *c, out);
         fputc('\n', out);
     }
+    if (request->layout && sl_run_layout_named(request->layout, &layout) == SL_OK)
+        fprintf(out, "# --set parallel.data=%d\n# --set parallel.pipeline=%d\n", layout.data,
+                layout.pipeline);
 }
 
 /* The settings, then the run file as read: the text kept as run.yaml. Free with free. */
@@ -162,6 +173,10 @@ int main(int argc, char **argv) {
     worker_request request = {.file = argv[1], .folder = argv[2], .settings = 3};
     request.resume = argc > 3 && strcmp(argv[3], "--resume") == 0;
     request.settings += request.resume;
+    if (argc > request.settings + 1 && strcmp(argv[request.settings], SL_RUN_LAYOUT_OPTION) == 0) {
+        request.layout = argv[request.settings + 1];
+        request.settings += 2;
+    }
     sl_status status = sl_launch_worker_begin(&launch);
     SL_THEN(status, sl_build_check(starter));
     SL_THEN(status, work(argc, argv, &request, &launch, &rank, &left));

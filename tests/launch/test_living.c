@@ -142,6 +142,74 @@ static void only_who_made_the_file_removes_it(void **state) {
     sl_living_close(&living);
 }
 
+/* Replicas of 2 ranks, at least one. */
+static sl_status fit_pairs(const void *context, int slots, sl_launch_layout *layout) {
+    const int *most = context, replicas = slots / 2 < *most ? slots / 2 : *most;
+    if (replicas < 1)
+        return sl_error(SL_ENONE, "a replica needs 2 slots");
+    layout->ranks = 2 * replicas;
+    snprintf(layout->argument, sizeof layout->argument, "%dx2", replicas);
+    snprintf(layout->words, sizeof layout->words, "%d replicas", replicas);
+    return SL_OK;
+}
+
+static void an_elastic_run_takes_the_layout_that_fits_and_grows_with_what_is_back(void **state) {
+    (void)state;
+    const int most = 3;
+    char argument[24] = "";
+    sl_launch_config config = {
+        .hosts = "a:2,b:2,c:1", .ranks = 6, .fit = fit_pairs, .fit_context = &most, .argument = argument};
+    sl_living living;
+    open_hosts(&living, &config); /* fewer slots than ranks from the beginning: 5 */
+    assert_int_equal(living.layout.ranks, 4);
+    assert_string_equal(argument, "2x2");
+    assert_true(sl_living_is_reduced(&living));
+    /* b is lost; c:1 and b:2 are back one after the other */
+    living.lost[1] = living.lost[2] = 1;
+    strcpy(living.hosts.host[1].why, "it is gone");
+    strcpy(living.hosts.host[2].why, "it is gone");
+    sl_living_regain(&living, 3);
+    assert_int_equal(living.layout.ranks, 2);
+    assert_false(sl_living_would_grow(&living, "\0\0\1"));
+    assert_true(sl_living_would_grow(&living, "\0\1\0"));
+    living.back[1] = 1;
+    sl_living_regain(&living, 5);
+    assert_string_equal(living.text, "a:2,b:2");
+    assert_string_equal(argument, "2x2");
+    assert_int_equal(living.hosts.move.iteration, 5);
+    assert_string_equal(living.hosts.move.layout, "2 replicas");
+    sl_living_close(&living);
+    config.hosts = "a:1";
+    assert_fails(sl_living_open(&living, &config, &folder, 0), SL_ENONE, "2 slots");
+    sl_living_close(&living);
+}
+
+/* The leader's word that the ranks have ended to grow is no order to leave, and no failure. */
+static void ranks_that_ended_to_grow_have_not_failed(void **state) {
+    (void)state;
+    const int most = 2;
+    sl_launch_config config = {.hosts = "a:2,b:2", .ranks = 4, .fit = fit_pairs, .fit_context = &most};
+    sl_living living;
+    sl_roster said;
+    open_hosts(&living, &config);
+    living.lost[1] = 1;
+    strcpy(living.hosts.host[1].why, "it is gone");
+    sl_living_regain(&living, 3);
+    sl_living_begin(&living);
+    living.back[1] = 1;
+    assert_int_equal(sl_living_left(&living), 0); /* it has failed */
+    assert_int_equal(living.layout.ranks, 2);
+    assert_ok(sl_roster_read(folder.path, &said));
+    said.move = (sl_roster_move){.iteration = 9, .grow = 1};
+    assert_ok(sl_roster_write(folder.path, &said));
+    sl_roster_free(&said);
+    assert_int_equal(sl_living_left(&living), 1);
+    assert_int_equal(living.layout.ranks, 4);
+    assert_string_equal(living.text, "a:2,b:2");
+    assert_true(living.hosts.move.iteration == 9 && !living.hosts.move.grow && living.hosts.move.ended > 0);
+    sl_living_close(&living);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_that_was_left_stays_out),
@@ -149,6 +217,8 @@ int main(void) {
         cmocka_unit_test(a_slow_host_is_better_than_none_but_no_more_of_them_than_needed),
         cmocka_unit_test(a_host_that_failed_its_test_is_not_taken_back),
         cmocka_unit_test(too_few_slots_are_refused_at_once),
+        cmocka_unit_test(an_elastic_run_takes_the_layout_that_fits_and_grows_with_what_is_back),
+        cmocka_unit_test(ranks_that_ended_to_grow_have_not_failed),
         cmocka_unit_test(only_who_made_the_file_removes_it),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

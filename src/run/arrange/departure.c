@@ -192,8 +192,14 @@ static void list_hosts(const char *const *hosts, int count, char *text, size_t s
         used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", hosts[i]);
 }
 
+/* No hosts: to grow. */
 static sl_status refuse(const sl_trainer *t, int done, const char *names, const char *reason) {
     char decided[128];
+    if (!names[0]) {
+        fprintf(stderr, "slackline: warning: the run does not grow, training continues: %s\n", reason);
+        return sl_run_log_report(t->log, SL_EVENT_GROW, done, "", "the layout stays, training continues",
+                                 reason);
+    }
     snprintf(decided, sizeof decided, "host %.60s is not left, training continues", names);
     fprintf(stderr, "slackline: warning: host %s is not left, training continues: %s\n", names, reason);
     return sl_run_log_report(t->log, SL_EVENT_LEAVE, done, "", decided, reason);
@@ -204,6 +210,7 @@ static sl_status write_order(sl_trainer *t, int done, const char *const *hosts, 
     sl_roster *roster = &t->state->departure->roster;
     roster->move = (sl_roster_move){.iteration = done, .began = began, .ordered = sl_roster_now()};
     snprintf(roster->move.why, sizeof roster->move.why, "%s", why);
+    roster->move.grow = count == 0;
     for (int i = 0; i < count; i++)
         roster->host[entry_of(t, hosts[i])].leave = 1;
     sl_status status = sl_roster_write(t->site->folder, roster);
@@ -226,14 +233,19 @@ static sl_status order(sl_trainer *t, int done, const char *const *hosts, int co
         return refuse(t, done, names, text);
     }
     *go = 1;
-    snprintf(decided, sizeof decided, "saved after %d iterations, is started again without %.60s", done,
-             names);
+    if (count > 0)
+        snprintf(decided, sizeof decided, "saved after %d iterations, is started again without %.60s", done,
+                 names);
+    else
+        snprintf(decided, sizeof decided, "saved after %d iterations, is started again in a larger layout",
+                 done);
     snprintf(text, sizeof text, "the checkpoint took %.1f ms",
              sl_to_ms(t->state->departure->roster.move.ordered - began));
-    return sl_run_log_report(t->log, SL_EVENT_LEAVE, done, text, decided, why);
+    return sl_run_log_report(t->log, count > 0 ? SL_EVENT_LEAVE : SL_EVENT_GROW, done, text, decided, why);
 }
 
-sl_status sl_leave_hosts(sl_trainer *t, int done, const char *const *hosts, int count, const char *why) {
+/* Without hosts: to grow. */
+static sl_status depart(sl_trainer *t, int done, const char *const *hosts, int count, const char *why) {
     sl_time began = sl_roster_now();
     int go = 0;
     char names[256], reason[512];
@@ -255,6 +267,18 @@ sl_status sl_leave_hosts(sl_trainer *t, int done, const char *const *hosts, int 
     return SL_OK;
 }
 
+sl_status sl_leave_hosts(sl_trainer *t, int done, const char *const *hosts, int count, const char *why) {
+    return depart(t, done, hosts, count, why);
+}
+
+int sl_departure_may_grow(const sl_trainer *t) {
+    return sl_departure_is_possible(t) && sl_roster_growth_is_ordered(t->site->folder);
+}
+
+sl_status sl_departure_grow(sl_trainer *t, int done) {
+    return depart(t, done, NULL, 0, "lost slots are available again");
+}
+
 /* ---- what it took ---- */
 
 static sl_time positive(sl_time time) {
@@ -273,20 +297,30 @@ static sl_roster_cost cost_of(const sl_roster_move *move, const sl_time *begun) 
     return cost;
 }
 
-/* A full disk now is no reason to end: the next decision then uses an estimate. */
+/* A full disk now is no reason to end: the next decision then uses an estimate. A change of layout is no
+ * estimate of leaving a host. */
 static sl_status conclude(sl_trainer *t, int next) {
     sl_roster *roster = &t->state->departure->roster;
-    const sl_roster_cost cost = roster->last = cost_of(&roster->move, t->state->departure->begun);
-    sl_event event = sl_event_of(SL_EVENT_LEFT, 0, next - 1);
+    const int resized = roster->move.layout[0] != 0, repeated = roster->move.iteration - t->first;
+    const sl_roster_cost cost = cost_of(&roster->move, t->state->departure->begun);
+    sl_event event = sl_event_of(resized ? SL_EVENT_RESIZED : SL_EVENT_LEFT, 0, next - 1);
     char seen[256], decided[128];
+    if (!resized)
+        roster->last = cost;
     snprintf(seen, sizeof seen, "save %.1f ms, end %.1f ms, start %.1f ms, first iteration %.1f ms longer",
              sl_to_ms(cost.save), sl_to_ms(cost.end), sl_to_ms(cost.start), sl_to_ms(cost.first));
-    snprintf(decided, sizeof decided, "resumes from iteration %d: %.3f s in all", cost.iteration,
-             (double)cost.total / 1e9);
-    roster->move.iteration = -1;
+    snprintf(decided, sizeof decided, "resumes from iteration %d: %.3f s in all",
+             resized ? t->first : cost.iteration, (double)cost.total / 1e9);
+    if (resized) {
+        const size_t used = strlen(decided);
+        snprintf(decided + used, sizeof decided - used, "; %s", roster->move.layout);
+        sl_event_fact(&event, "from_iteration", json_integer(t->first));
+        sl_event_fact(&event, "repeated", json_integer(repeated > 0 ? repeated : 0));
+    }
+    sl_event_say(&event, seen, decided, roster->move.why);
+    roster->move = sl_roster_empty().move;
     if (sl_roster_write(t->site->folder, roster) != SL_OK)
         fprintf(stderr, "slackline: warning: %s\n", sl_error_text());
-    sl_event_say(&event, seen, decided, roster->move.why);
     sl_event_fact(&event, "took_ms", json_real(sl_to_ms(cost.total)));
     sl_event_fact(&event, "phases_ms",
                   json_pack("{s:f,s:f,s:f,s:f}", "save", sl_to_ms(cost.save), "end", sl_to_ms(cost.end),

@@ -5,6 +5,9 @@
  *   leaving     a checkpoint of the completed iterations, the order in hosts.json, the end of the attempt
  *   afterwards  the resumed run measures the total time (event `left`); the next decision uses it
  *
+ * An elastic run (run/file/run_layout.h) ends in the same way to grow, when lost slots are back, and measures
+ * how long a change of its layout took, in either direction (event `resized`).
+ *
  * Nothing is lost and no bit changes: the next attempt begins with the next iteration. */
 #pragma once
 
@@ -50,6 +53,12 @@ sl_time sl_leave_cost(const sl_trainer *t);
  * written), there is an event and a warning, and training continues. Fails only if ranks or the journal
  * do. */
 sl_status sl_leave_hosts(sl_trainer *t, int done, const char *const *hosts, int count, const char *why);
+
+/** Leader, after a warning: whether it is the supervisor's order to grow (roster.h), not a scheduler's. */
+int sl_departure_may_grow(const sl_trainer *t);
+/** Collective: like sl_leave_hosts, but leaves no host: the supervisor has regained slots, and restarts the
+ * run in a larger layout (event `grow`). */
+sl_status sl_departure_grow(sl_trainer *t, int done);
 
 /** Collective, before iteration `next`: carries out the run file's arrangements with `without`, and records
  * the cost of the last departure once it is known. */

@@ -99,7 +99,8 @@ sl_status sl_iterate(sl_trainer *t, int iteration, sl_time begin) {
     sl_binding_begin(t->binding, iteration);
     SL_TRY(sl_engine_run(t->state->engine, (uint32_t)iteration, begin, &result));
     SL_TRY(sl_binding_reduce(t->binding, r->reduction));
-    sl_rank_report mine = {.ops = result.ops, .overruns = result.overruns};
+    sl_rank_report mine = {
+        .ops = result.ops, .overruns = result.overruns, .samples = sl_binding_samples(t->binding)};
     record_reductions(t, iteration);
     t->moves += result.moves;
     int losses = sl_binding_losses(t->binding, (double *)(void *)(r->report + sizeof mine));

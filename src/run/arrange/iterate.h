@@ -10,6 +10,7 @@ typedef struct sl_rank_report {
     sl_time end; /* its own clock */
     int32_t ops, overruns;
     int32_t warned, unused;
+    uint64_t samples; /* sl_binding_samples */
 } sl_rank_report;
 
 /* The leader's data from all ranks, rank by rank. */

@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "run/binding/binding_inside.h"
+#include "run/checkpoint/checksum.h"
 #include "run/device/host_view.h"
 #include "run/model/parameter.h"
 
@@ -332,6 +333,9 @@ static sl_status forward(void *object, const sl_op *op, int parts, const void *i
              *targets = h->stage == b->stages - 1 ? b->targets[b->text] : NULL;
     if (tokens || targets)
         sl_data_batch(b->data, b->iteration, b->first + op->microbatch, tokens, targets);
+    if (tokens && op->part == 0 && b->own.position.tensor == 0)
+        b->samples +=
+            sl_checksum(tokens, (size_t)b->config.batch * (size_t)b->config.context * sizeof *tokens);
     return sl_model_forward_part(h->model, microbatch_of(h, op->microbatch), part_of(op, parts), tokens,
                                  targets, input, output);
 }
@@ -411,6 +415,7 @@ void sl_binding_stages(sl_binding *b, sl_stage *table) {
 
 void sl_binding_begin(sl_binding *b, int iteration) {
     b->iteration = iteration;
+    b->samples = 0;
     if (b->reducer)
         sl_reducer_begin(b->reducer);
     for (int i = 0; i < b->helds; i++) {
@@ -434,6 +439,10 @@ int sl_binding_losses(const sl_binding *b, double *losses) {
 
 const sl_model_config *sl_binding_config(const sl_binding *b) {
     return &b->config;
+}
+
+uint64_t sl_binding_samples(const sl_binding *b) {
+    return b->samples;
 }
 
 void sl_binding_data(const sl_binding *b, uint64_t *tokens, uint64_t *checksum) {

@@ -127,6 +127,11 @@ sl_status sl_binding_put_head(sl_binding *binding, const float *full);
 
 /** The model's shape. */
 const struct sl_model_config *sl_binding_config(const sl_binding *binding);
+/** What this rank has fed to the first stage since sl_binding_begin: the sum, modulo 2^64, of the xxh64 of
+ * the tokens of each microbatch (uint16, little-endian). Only one rank counts a microbatch, so the sum over
+ * all ranks is that of the iteration's samples, in any layout. */
+uint64_t sl_binding_samples(const sl_binding *binding);
+
 /** The text: number of tokens, and their xxh64. */
 void sl_binding_data(const sl_binding *binding, uint64_t *tokens, uint64_t *checksum);
 

@@ -68,7 +68,8 @@ struct sl_binding {
     sl_optimizer optimizer;
     /* [batch][context] of the microbatch at hand and of the one before, which the device may still copy */
     uint16_t *tokens[2], *targets[2];
-    int text; /* which */
+    int text;         /* which */
+    uint64_t samples; /* sl_binding_samples */
     sl_reduce reduce;
     sl_reducer *reducer; /* NULL: one holder, and one stage here */
     int passes;          /* the tied embedding and its head are on two ranks */

@@ -167,9 +167,18 @@ static json_t *host_object(const sl_roster_host *host) {
 }
 
 static json_t *move_object(const sl_roster_move *move) {
-    return json_pack("{s:i, s:o, s:o, s:o, s:o}", "iteration", move->iteration, "why", text_object(move->why),
-                     "began_unix_ms", time_ms(move->began), "ordered_unix_ms", time_ms(move->ordered),
-                     "ended_unix_ms", time_ms(move->ended));
+    json_t *object =
+        json_pack("{s:i, s:o, s:o, s:o, s:o}", "iteration", move->iteration, "why", text_object(move->why),
+                  "began_unix_ms", time_ms(move->began), "ordered_unix_ms", time_ms(move->ordered),
+                  "ended_unix_ms", time_ms(move->ended));
+    int failed = !object;
+    if (object && move->grow)
+        failed |= json_object_set_new(object, "grow", json_true());
+    if (object && move->layout[0])
+        failed |= json_object_set_new(object, "layout", text_object(move->layout));
+    if (failed)
+        json_decref(object);
+    return failed ? NULL : object;
 }
 
 static json_t *cost_object(const sl_roster_cost *cost) {
@@ -249,6 +258,8 @@ static sl_status read_object(const json_t *object, const char *path, sl_roster *
                                     .ordered = read_ms(move, "ordered_unix_ms"),
                                     .ended = read_ms(move, "ended_unix_ms")};
     read_text(move, "why", roster->move.why, sizeof roster->move.why);
+    read_text(move, "layout", roster->move.layout, sizeof roster->move.layout);
+    roster->move.grow = json_is_true(json_object_get(move, "grow"));
     roster->last = (sl_roster_cost){.iteration = sl_json_count(last, "iteration", -1),
                                     .save = read_ms(last, "save_ms"),
                                     .end = read_ms(last, "end_ms"),
@@ -274,4 +285,29 @@ sl_status sl_roster_read(const char *folder, sl_roster *roster) {
     sl_status status = read_object(object, path, roster);
     json_decref(object);
     return status;
+}
+
+/* ---- growing ---- */
+
+static sl_status growth_path(const char *folder, char path[PATH_MAX]) {
+    return snprintf(path, PATH_MAX, "%s/grow", folder) < PATH_MAX
+               ? SL_OK
+               : sl_error(SL_EINVAL, "%s: the path is too long", folder);
+}
+
+sl_status sl_roster_order_growth(const char *folder) {
+    char path[PATH_MAX];
+    SL_TRY(growth_path(folder, path));
+    return sl_file_renew(path, "", 0);
+}
+
+void sl_roster_cancel_growth(const char *folder) {
+    char path[PATH_MAX];
+    if (growth_path(folder, path) == SL_OK)
+        unlink(path);
+}
+
+int sl_roster_growth_is_ordered(const char *folder) {
+    char path[PATH_MAX];
+    return growth_path(folder, path) == SL_OK && access(path, F_OK) == 0;
 }

@@ -23,13 +23,15 @@ typedef struct sl_roster_host {
     int leave;      /* the leader's order: leave it out from the next attempt on */
 } sl_roster_host;
 
-/* The times of leaving hosts. */
+/* The times of leaving hosts, or of a change of an elastic run's layout (run_layout.h). */
 typedef struct sl_roster_move {
-    int iteration;   /* the first without them; -1: none */
+    int iteration;   /* the first without them, or that was not complete before the change; -1: none */
     sl_time began;   /* wall clock: decision to leave */
     sl_time ordered; /* the checkpoint was complete, and the order written */
     sl_time ended;   /* the attempt had ended */
     char why[256];
+    int grow;        /* the leader's word: the ranks have saved themselves for a larger layout */
+    char layout[96]; /* the new layout, for people; empty: the same */
 } sl_roster_move;
 
 typedef struct sl_roster_cost {
@@ -59,6 +61,12 @@ sl_status sl_roster_read(const char *folder, sl_roster *roster);
 sl_status sl_roster_write(const char *folder, const sl_roster *roster);
 /** Removes it; absent is no error. */
 void sl_roster_remove(const char *folder);
+
+/** The supervisor's order to save and end for a larger layout, an empty file in `folder` that the leader
+ * looks for when it is warned. SL_ESYS. */
+sl_status sl_roster_order_growth(const char *folder);
+void sl_roster_cancel_growth(const char *folder);
+int sl_roster_growth_is_ordered(const char *folder);
 
 /** Whether an attempt may use that host: it passed its test, and was not left. */
 int sl_roster_uses(const sl_roster_host *host);

@@ -25,6 +25,7 @@ static sl_status leave_for_later(const sl_yaml *node, void *object);
 static sl_status parse_threads(const sl_yaml *node, void *object);
 static sl_status parse_split(const sl_yaml *node, void *object);
 static sl_status parse_strategies(const sl_yaml *node, void *object);
+static sl_status parse_elastic(const sl_yaml *node, void *object);
 
 /* A key is a line. */
 /* clang-format off */
@@ -111,6 +112,11 @@ static const sl_key checkpoint_keys[] = {
     {.name = "every", .type = SL_KEY_INT, .standard = "0", .offset = AT(checkpoint.every), .minimum = 0, .maximum = 1e9, .help = "iterations between two checkpoints, and one at the end (docs/checkpoints.md); 0: none are written"},
     {.name = "keep", .type = SL_KEY_INT, .standard = "2", .offset = AT(checkpoint.keep), .minimum = 1, .maximum = 1e6, .help = "newest checkpoints that stay"},
     {0}};
+static const sl_key elastic_keys[] = {
+    {.name = "min_replicas", .type = SL_KEY_INT, .standard = "1", .offset = AT(elastic.min_replicas), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "fewest replicas; at most parallel.data"},
+    {.name = "min_pipeline", .type = SL_KEY_INT, .standard = "1", .offset = AT(elastic.min_pipeline), .minimum = 1, .maximum = SL_MAX_RANKS, .help = "fewest pipeline ranks, which are reduced only after the replicas; at most parallel.pipeline"},
+    {.name = "test_every_s", .type = SL_KEY_REAL, .standard = "60", .offset = AT(elastic.test_every_s), .minimum = 0.1, .maximum = 1e9, .help = "interval at which lost hosts are tested again while the run has fewer ranks"},
+    {0}};
 static const sl_key run_keys[] = {
     {.name = "model", .type = SL_KEY_SECTION, .required = 1, .section = model_keys},
     {.name = "data", .type = SL_KEY_SECTION, .required = 1, .section = data_keys},
@@ -130,6 +136,7 @@ static const sl_key run_keys[] = {
     {.name = "checkpoint", .type = SL_KEY_SECTION, .section = checkpoint_keys},
     {.name = "dump_gradients", .type = SL_KEY_INT, .standard = "0", .offset = AT(dump_gradients), .minimum = 0, .maximum = 1e9, .help = "first iterations whose gradients are written to gradients/ in the run's folder: of the whole batch, full tensors, before clipping; to compare layouts and programs"},
     {.name = "restarts", .type = SL_KEY_INT, .standard = "-1", .offset = AT(restarts), .minimum = -1, .maximum = 1000000, .help = "how often the ranks are started again from the newest checkpoint after a failure; absent: 3 with checkpoint, else 0"},
+    {.name = "elastic", .type = SL_KEY_CUSTOM, .section = elastic_keys, .parse = parse_elastic, .help = "true, false (default), or a map: a run that loses hosts without spare slots continues with fewer replicas or pipeline ranks, and with all of them when the hosts are back (docs/running.md); needs checkpoint.every and hosts"},
     {.name = "hosts", .type = SL_KEY_CUSTOM, .parse = parse_hosts, .help = "where ranks run, in this order: list of name:slots, or the path of a hostfile; tested after a failure, and left out when they fail while enough slots are left; absent: this host, or what the allocation gives"},
     {.name = "shared", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of {name, links}: emulated links that occupy one wire per direction, between ranks of one host"},
     {.name = "arrangements", .type = SL_KEY_CUSTOM, .parse = leave_for_later, .help = "list of changes during the run: positions of processes, microbatches of each replica, see below"},
@@ -259,6 +266,14 @@ static sl_status parse_strategies(const sl_yaml *node, void *object) {
     return SL_OK;
 }
 
+static sl_status parse_elastic(const sl_yaml *node, void *object) {
+    sl_run *run = object;
+    if (node->kind == SL_YAML_SCALAR)
+        return sl_yaml_bool(node, &run->elastic.on);
+    run->elastic.on = 1;
+    return sl_config_read(node, "elastic", elastic_keys, object);
+}
+
 static sl_status parse_split(const sl_yaml *node, void *object) {
     sl_run *run = object;
     if (node->kind != SL_YAML_LIST || node->children == 0)
@@ -319,6 +334,22 @@ static sl_status check_model(const sl_document *document, sl_run *run) {
     return check_tensor(document, run, kv_heads);
 }
 
+static sl_status check_elastic(const sl_document *document, const sl_run *run) {
+    if (!run->elastic.on)
+        return SL_OK;
+    if (!sl_run_saves(run))
+        return sl_run_refuse(document, "elastic", NULL,
+                             "needs checkpoints to continue from (checkpoint.every)");
+    if (run->elastic.min_replicas > run->parallel.data)
+        return sl_run_refuse(document, "elastic", "min_replicas", "of %d is more than parallel.data of %d",
+                             run->elastic.min_replicas, run->parallel.data);
+    if (run->elastic.min_pipeline > run->parallel.pipeline)
+        return sl_run_refuse(document, "elastic", "min_pipeline",
+                             "of %d is more than parallel.pipeline of %d", run->elastic.min_pipeline,
+                             run->parallel.pipeline);
+    return SL_OK;
+}
+
 static sl_status check_run(const sl_document *document, sl_run *run) {
     SL_TRY(check_model(document, run));
     SL_TRY(sl_run_check_shape(document, run));
@@ -326,6 +357,7 @@ static sl_status check_run(const sl_document *document, sl_run *run) {
     SL_TRY(sl_run_read_cut(document, run));
     SL_TRY(sl_run_read_recompute(document, run));
     SL_TRY(sl_run_read_arrangements(document, run));
+    SL_TRY(check_elastic(document, run));
     if (run->network.silence_ms < 2 * run->network.beat_ms)
         return sl_run_refuse(document, "network", "silence_ms", "must be at least twice beat_ms");
     if (run->adaptation.record && run->communication == SL_FIFO)
@@ -342,6 +374,7 @@ sl_status sl_run_read(const sl_document *document, sl_run *run) {
     *run = (sl_run){0};
     run->adaptation.strategies = 1u << SL_STRATEGY_SCHEDULE | 1u << SL_STRATEGY_DELEGATE;
     SL_TRY(sl_file_kind_check(document->root, SL_FILE_RUN));
+    SL_TRY(sl_config_read(NULL, "elastic", elastic_keys, run));
     SL_TRY(sl_config_read(document->root, document->file, run_keys, run));
     return check_run(document, run);
 }

@@ -120,7 +120,12 @@ typedef struct sl_run {
     int validate_every;
     int dump_gradients; /* number of first iterations */
     int restarts;       /* attempts after the first; -1: see sl_run_restarts */
-    char **host;        /* allowed hosts: entries name:slots, or the path of a hostfile; none: not given */
+    struct {
+        int on; /* continues on fewer slots than it has ranks (run_layout.h) */
+        int min_replicas, min_pipeline;
+        double test_every_s;
+    } elastic;
+    char **host; /* allowed hosts: entries name:slots, or the path of a hostfile; none: not given */
     int hosts;
 } sl_run;
 

@@ -8,6 +8,7 @@
 #include "run/journal/journal_cut.h"
 #include "run/journal/tracing.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -190,9 +191,11 @@ static json_t *works_of(const sl_iteration *it) {
 }
 
 static sl_status write_metrics(sl_journal *j, const sl_iteration *it) {
+    char samples[17];
+    snprintf(samples, sizeof samples, "%016" PRIx64, it->samples);
     json_t *line =
-        json_pack("{s:i, s:f, s:f, s:o, s:s, s:i, s:f, s:s, s:b, s:o, s:o}", "iteration", it->iteration,
-                  "loss", it->loss, "time_ms", sl_to_ms(it->time), "predicted_ms",
+        json_pack("{s:i, s:f, s:s, s:f, s:o, s:s, s:i, s:f, s:s, s:b, s:o, s:o}", "iteration", it->iteration,
+                  "loss", it->loss, "samples", samples, "time_ms", sl_to_ms(it->time), "predicted_ms",
                   it->predicted < 0 ? json_null() : json_real(sl_to_ms(it->predicted)), "schedule",
                   it->schedule, "delegates", it->delegates, "tokens_per_s",
                   it->period > 0 ? j->tokens / ((double)it->period / 1e9) : 0.0, "phase",

@@ -27,6 +27,7 @@ typedef enum sl_run_phase {
 typedef struct sl_iteration {
     int iteration;
     double loss, validation; /* validation: NaN when not measured */
+    uint64_t samples;        /* sl_binding_samples of all ranks, added */
     sl_time time;            /* first op to the end of the optimizer, over all ranks */
     sl_time period;          /* to the start of the next iteration, including bookkeeping and swaps */
     sl_time predicted;       /* of `time`, made before the iteration; -1: unknown */

@@ -139,7 +139,8 @@ static sl_status measure(sl_leader *l, sl_rank_reports *all, int iteration, sl_t
 
 /* What the ranks reported, all replicas together. */
 typedef struct totals {
-    sl_time end; /* this clock */
+    sl_time end;      /* this clock */
+    uint64_t samples; /* sum over all ranks */
     double loss; /* mean over all microbatches, added in their global order; bidirectional: rank by rank */
 } totals;
 
@@ -162,6 +163,7 @@ static totals read_reports(sl_leader *l, const sl_rank_reports *g) {
         l->assess->ops += report.ops;
         l->assess->overruns += report.overruns;
         l->warned |= report.warned;
+        all.samples += report.samples;
     }
     all.loss = sum / t->run->batch.microbatches;
     return all;
@@ -251,6 +253,7 @@ sl_status sl_assess_iteration(sl_leader *l, sl_rank_reports *gathered, int itera
     SL_TRY(sl_body_observe(l, iteration, all.end - begin, l->assess->measured));
     sl_iteration it = {.iteration = iteration,
                        .loss = all.loss,
+                       .samples = all.samples,
                        .validation = NAN,
                        .time = all.end - begin,
                        .predicted = predict(l, iteration),

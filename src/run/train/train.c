@@ -25,8 +25,11 @@
 typedef struct iteration_start {
     sl_time begin; /* on this rank's clock */
     int leaves;    /* all ranks end before this iteration */
+    int grows;     /* the same, to be restarted in a larger layout */
     int profiles;  /* all measure the network after it */
 } iteration_start;
+
+enum { LEAVES = 1, PROFILES = 2, GROWS = 4 };
 
 /* All ranks get `begin`, and whether there is another iteration, from the same broadcast; a rank on another
  * host translates the time to its own clock. */
@@ -38,13 +41,17 @@ static sl_status begin_iteration(sl_trainer *t, sl_leader *l, iteration_start *s
         for (int r = 0; r < t->world; r++)
             begins[r] = now + t->clocks[r].offset;
         l->warned |= sl_iterate_is_warned(t);
-        begins[t->world] = (l->warned != 0) | (sl_network_profile_due(t) ? 2 : 0);
+        const int grows = l->warned && sl_departure_may_grow(t);
+        begins[t->world] = grows ? GROWS : l->warned ? LEAVES : 0;
+        begins[t->world] |= sl_network_profile_due(t) ? PROFILES : 0;
+        l->warned &= !grows;
     }
     sl_status status =
         sl_group_broadcast(t->groups.world, t->leader, begins, ((size_t)t->world + 1) * sizeof *begins);
     *start = (iteration_start){.begin = begins[t->world_rank],
-                               .leaves = begins[t->world] & 1,
-                               .profiles = (begins[t->world] & 2) != 0};
+                               .leaves = (begins[t->world] & LEAVES) != 0,
+                               .grows = (begins[t->world] & GROWS) != 0,
+                               .profiles = (begins[t->world] & PROFILES) != 0};
     sl_free(begins);
     return status;
 }
@@ -70,6 +77,12 @@ static sl_status one_iteration(sl_trainer *t, sl_leader *l, int iteration, int *
     sl_rank_reports *reports;
     SL_TRY(sl_exchange_clocks(t, l && is_suspect(sl_run_log_phase(t->log))));
     SL_TRY(begin_iteration(t, l, &start));
+    if (start.grows && iteration > t->first) {
+        SL_TRY(sl_departure_grow(t, iteration));
+        if (t->departed)
+            return SL_OK;
+        SL_TRY(begin_iteration(t, l, &start)); /* it has saved itself in vain, which took a while */
+    }
     *leaves = start.leaves;
     if (l)
         SL_TRY(sl_run_log_flush(t->log, start.begin));

@@ -38,7 +38,9 @@ static void what_is_told_arrives(void **state) {
                                  .began = 1795302919443003000,
                                  .ordered = 1795302919543003000,
                                  .ended = 1795302920043003000,
-                                 .why = "because"};
+                                 .why = "because",
+                                 .grow = 1,
+                                 .layout = "1 replica of 2 pipeline ranks"};
     told.last = (sl_roster_cost){7, 18 * SL_MS, 97 * SL_MS, 483 * SL_MS, 45 * SL_MS, 643 * SL_MS};
     assert_int_equal(sl_roster_read(make_folder(folder), &heard), SL_ENONE);
     assert_ok(sl_roster_write(folder, &told));
@@ -52,6 +54,8 @@ static void what_is_told_arrives(void **state) {
     assert_string_equal(heard.local, "login");
     assert_string_equal(heard.move.why, "because");
     assert_int_equal(heard.move.iteration, 23);
+    assert_true(heard.move.grow);
+    assert_string_equal(heard.move.layout, "1 replica of 2 pipeline ranks");
     /* to the microsecond */
     assert_true(llabs(heard.started - told.started) < 1000 &&
                 llabs(heard.move.ended - told.move.ended) < 1000);
@@ -162,10 +166,26 @@ static void damage_does_no_harm(void **state) {
     rmdir(folder);
 }
 
+static void an_order_to_grow_is_there_until_it_is_canceled(void **state) {
+    (void)state;
+    char folder[64];
+    make_folder(folder);
+    assert_false(sl_roster_growth_is_ordered(folder));
+    assert_ok(sl_roster_order_growth(folder));
+    assert_true(sl_roster_growth_is_ordered(folder));
+    sl_roster_cancel_growth(folder);
+    sl_roster_cancel_growth(folder); /* absent is no error */
+    assert_false(sl_roster_growth_is_ordered(folder));
+    assert_int_equal(rmdir(folder), 0); /* nothing else is left */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_told_arrives), cmocka_unit_test(names_mean_one_host),
-        cmocka_unit_test(a_host_finds_itself),  cmocka_unit_test(what_is_no_roster_is_refused),
+        cmocka_unit_test(an_order_to_grow_is_there_until_it_is_canceled),
+        cmocka_unit_test(what_is_told_arrives),
+        cmocka_unit_test(names_mean_one_host),
+        cmocka_unit_test(a_host_finds_itself),
+        cmocka_unit_test(what_is_no_roster_is_refused),
         cmocka_unit_test(damage_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
