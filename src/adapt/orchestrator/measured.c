@@ -2,6 +2,7 @@
 #include "base/memory.h"
 #include "base/numbers.h"
 #include "plan/timing/profile.h"
+#include "plan/timing/wire_fit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -132,8 +133,15 @@ static double alone(const sl_problem *expected, const sl_timeline *t, int i) {
 static sl_status fill_levels(const sl_problem *expected, const sl_timeline *t, const double *op_work,
                              const double *message_work, sl_measured *m) {
     level_sample *s;
+    sl_time *wait = NULL;
     int most = t->spans > t->transfers ? t->spans : t->transfers;
     SL_TRY(sl_alloc(&s, (size_t)most, sizeof *s));
+    sl_status status = sl_alloc(&wait, (size_t)t->transfers, sizeof *wait);
+    SL_THEN(status, sl_wire_fit_links(t, NULL, wait));
+    if (status != SL_OK) {
+        SL_FREE(s, wait);
+        return status;
+    }
     for (int i = 0; i < t->spans; i++)
         s[i] = (level_sample){.at = t->span[i].op.kind * expected->stages + t->span[i].op.stage,
                               .part = t->span[i].op.part,
@@ -142,13 +150,13 @@ static sl_status fill_levels(const sl_problem *expected, const sl_timeline *t, c
     fill(s, t->spans, m->op, 0);
     for (int i = 0; i < t->transfers; i++) {
         const sl_transfer *message = &t->transfer[i];
-        sl_time time = message->arrive - message->start;
+        sl_time time = message->arrive - message->start - wait[i];
         s[i] = (level_sample){.at = message->from * expected->ranks + message->to,
                               .time = time > 0 ? (double)time : 0,
                               .work = message_work ? message_work[i] : 0};
     }
     fill(s, t->transfers, m->link, 1);
-    sl_free(s);
+    SL_FREE(s, wait);
     return SL_OK;
 }
 

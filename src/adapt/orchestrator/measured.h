@@ -14,7 +14,7 @@ typedef struct sl_level {
     int32_t count;  /* 0: none was measured */
     int32_t worked; /* of these, with known work */
     double time;    /* ns: mean of ops (of four or more without the longest), median of messages from start to
-                       arrival; for mean work if known */
+                       arrival, without what they waited for others (wire_fit.h); for mean work if known */
     double work;    /* mean; 0: unknown */
     double span;    /* sum of (work - mean)^2 */
     double slope;   /* sum of (work - mean)(time - mean time) */

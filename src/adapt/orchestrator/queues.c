@@ -31,7 +31,7 @@ int sl_queues_needed(const sl_problem *measured, int *from, int *to) {
         for (int s = 0; s < measured->ranks; s++) {
             const sl_link *link = &measured->link[r * measured->ranks + s];
             sl_time transfer = link->transfer * (link->lanes > 1 ? link->lanes : 1);
-            sl_time interval = transfer > 0 ? production(measured, r, s) : 0;
+            sl_time interval = transfer > 0 && link->lanes != 1 ? production(measured, r, s) : 0;
             int needed = interval > 0 ? sl_queues_for(interval, transfer) : 1;
             if (needed > most) {
                 most = needed;

@@ -41,9 +41,10 @@ typedef enum sl_synchronization { SL_SYNC_NONE, SL_SYNC_UPDATE, SL_SYNC_NORM } s
 typedef struct sl_link {
     sl_time latency;  /* assumed by plans: with jitter, the percentile of the delays */
     sl_time transfer; /* occupies the link for this long */
-    int lanes;        /* measured: messages seen on it at the same time, if more than one (sl_profile) */
-    double bytes;     /* of a message that takes `transfer`; 0: unknown */
-    sl_time jitter;   /* mean of the exponential delay in addition to the minimum latency */
+    int lanes;      /* measured: messages seen on it at the same time, if more than one (sl_profile); 1: they
+                       waited for each other (sl_wire_fit) */
+    double bytes;   /* of a message that takes `transfer`; 0: unknown */
+    sl_time jitter; /* mean of the exponential delay in addition to the minimum latency */
 } sl_link;
 
 /** The value that an exponential delay of this mean does not exceed in `percentile` of 100 cases. */

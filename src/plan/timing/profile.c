@@ -1,6 +1,7 @@
 #include "plan/timing/profile.h"
 #include "base/memory.h"
 #include "base/numbers.h"
+#include "plan/timing/wire_fit.h"
 
 #include <math.h>
 
@@ -217,7 +218,7 @@ static sl_status profile_links(const sl_timeline *measured, sl_problem *problem)
     }
     samples_free(&latency);
     samples_free(&transfer);
-    return SL_OK;
+    return sl_wire_fit_links(measured, problem->link, NULL);
 }
 
 sl_status sl_profile(const sl_timeline *measured, sl_problem *problem) {

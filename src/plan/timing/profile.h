@@ -11,5 +11,6 @@
  * medians per direction: latency of arrive - end, transfer of end - start; the time of a stage's gathers, and
  * that of its moves to host memory and back, becomes their median. A link that carried n messages at the same
  * time (delegates with one flow each) is described as one that carries one at a time, n times as fast, with
- * the difference added to its latency, and its lanes are n (else 0). SL_ENOMEM. */
+ * the difference added to its latency, and its lanes are n (else 0). If no end of a transfer was recorded, the
+ * messages' waiting for each other gives the time for which one occupies the link (wire_fit.h). SL_ENOMEM. */
 sl_status sl_profile(const sl_timeline *measured, sl_problem *problem);
