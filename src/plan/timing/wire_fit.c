@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    LEAST_WAITING = 3, /* messages that started before the one before them had arrived */
+    WAITING_MIN = 3, /* messages that started before the one before them had arrived */
     CANDIDATES = 9     /* percentiles of the times between two arrivals */
 };
 static const double differ =
@@ -47,7 +47,7 @@ int sl_wire_fit(sl_passage *p, int count, sl_time *scratch, sl_time *latency, sl
     for (int i = 0; i < count; i++)
         p[i].wait = 0;
     int waiting = gaps_of(p, count, scratch);
-    if (waiting < LEAST_WAITING)
+    if (waiting < WAITING_MIN)
         return 0;
     for (int i = 0; i < waiting; i++)
         mean += scratch[i];
@@ -113,7 +113,7 @@ static void fit_links(const sl_timeline *t, sl_passage *passage, const int *firs
         sl_passage *p = passage + first[at];
         int count = first[at + 1] - first[at];
         sl_time latency, transfer;
-        if (count <= LEAST_WAITING || is_occupied(t, p, count) ||
+        if (count <= WAITING_MIN || is_occupied(t, p, count) ||
             !sl_wire_fit(p, count, scratch, &latency, &transfer))
             continue;
         if (link) {
