@@ -18,8 +18,7 @@ from waiting import until
 CONFIG = """
 ClusterName=lab
 SlurmctldHost=%(host)s(%(address)s)
-AuthType=auth/none
-CredType=cred/none
+%(authentication)s
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SlurmUser=%(user)s
@@ -67,7 +66,7 @@ def from_folder():
 class Slurm:
     def __init__(self, folder, star=None, cpus=4):
         """`cpus` of a node, as Slurm is told."""
-        self.folder, self.star, self.daemons = folder, star, []
+        self.folder, self.star, self.daemons, self.munged = folder, star, [], None
         plugins = from_folder()
         missing = [name for name in ("slurmctld", "slurmd", "slurmstepd", "srun", "sbatch", "scancel", "squeue", "sinfo", "scontrol") if not find(name)]
         if missing:
@@ -76,10 +75,12 @@ class Slurm:
         self.nodes = list(star.host_name[: star.hosts]) if star else [socket.gethostname().split(".")[0]]
         addresses = [star.address(host) for host in range(star.hosts)] if star else ["127.0.0.1"]
         self.user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+        authentication = self._munge()
         config = os.path.join(folder, "slurm.conf")
         with open(config, "w") as out:
             out.write(CONFIG % {"host": self.nodes[0], "address": addresses[0], "user": self.user, "folder": folder, "port1": free_port(),
                                 "port2": free_port(), "plugins": plugins,
+                                "authentication": authentication,
                                 "nodes": "\n".join(f"NodeName={node} NodeAddr={address} CPUs={cpus}" for node, address in zip(self.nodes, addresses))})
         os.environ["SLURM_CONF"] = config
         with open(os.path.join(folder, "mpi.conf"), "w") as out:
@@ -92,6 +93,21 @@ class Slurm:
     def _start(self, node, words):
         log = open(os.path.join(self.folder, f"daemon{len(self.daemons)}-on-{node}.log"), "w")
         self.daemons.append(subprocess.Popen([*self._inside(node), *words], stdout=log, stderr=log))
+
+    def _munge(self):
+        """Its lines of the configuration, and a munged of this Slurm's own, with its own key, for all nodes."""
+        if not find("munged"):
+            return "AuthType=auth/none\nCredType=cred/none"
+        munge = os.path.join(self.folder, "munge")
+        os.makedirs(munge, mode=0o700)
+        at = {name: os.path.join(munge, name) for name in ("key", "socket", "pid", "seed", "log")}
+        with open(os.open(at["key"], os.O_CREAT | os.O_WRONLY, 0o600), "wb") as key:
+            key.write(os.urandom(128))
+        self.munged = subprocess.Popen([find("munged"), "--foreground", "--force", *(f"--{name}-file={at[name]}" for name in ("key", "pid", "seed", "log")),
+                                        f"--socket={at['socket']}", "--num-threads=2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if not until(lambda: os.path.exists(at["socket"]), 10):
+            skip("munged does not come up here")
+        return f"AuthType=auth/munge\nCredType=cred/munge\nAuthInfo=socket={at['socket']}"
 
     def _own_folder(self, node):
         """PMIx makes a folder of the same name on each node of a step: hosts of one machine see one of their own there."""
@@ -115,7 +131,7 @@ class Slurm:
     def __exit__(self, *_):
         self.ask("scancel", "--user", self.user)
         until(lambda: not self.jobs(), 20)
-        for daemon in self.daemons[::-1]:
+        for daemon in [*self.daemons[::-1], *([self.munged] if self.munged else [])]:
             daemon.terminate()
             daemon.wait()
 

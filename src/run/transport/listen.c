@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static socklen_t size_of(const struct sockaddr *a) {
@@ -140,6 +141,8 @@ sl_status sl_transport_listen(const char *interface_address, sl_transport_addres
     memset(address, 0, sizeof *address);
     if (gethostname(address->host, sizeof address->host - 1) != 0)
         return sl_error_errno(SL_ESYS, "this host has no name that fits");
+    struct stat memory;
+    address->memory = stat("/dev/shm", &memory) == 0 ? (uint64_t)memory.st_dev : 0;
     SL_TRY(choose(interface_address, &local));
     set_port(&local, 0);
     int made = socket(local.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

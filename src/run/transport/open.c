@@ -25,8 +25,10 @@ static sl_status check_config(const sl_transport_config *c) {
     return SL_OK;
 }
 
-static int on_this_host(const sl_transport_config *c, int rank) {
-    return c->hub || !c->addresses || strcmp(c->addresses[rank].host, c->addresses[c->rank].host) == 0;
+static int shares_memory(const sl_transport_config *c, int rank) {
+    const sl_transport_address *mine = c->addresses ? &c->addresses[c->rank] : NULL;
+    return c->hub || !mine ||
+           (strcmp(c->addresses[rank].host, mine->host) == 0 && c->addresses[rank].memory == mine->memory);
 }
 
 /* Not the key itself: the file is readable by every user who may read the run's directory. */
@@ -58,7 +60,7 @@ static sl_status open_peers(sl_transport *t, const sl_transport_config *c, char 
         sl_peer *peer = &t->peer[r];
         peer->rank = r;
         peer->talks = r != t->rank && (!c->peers || c->peers[r]);
-        peer->remote = peer->talks && !on_this_host(c, r);
+        peer->remote = peer->talks && !shares_memory(c, r);
         local[r] = peer->talks && !peer->remote;
         remote[r] = (char)peer->remote;
         if (peer->talks)

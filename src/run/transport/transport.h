@@ -38,7 +38,8 @@ typedef struct sl_transport_rail {
 } sl_transport_rail;
 
 typedef struct sl_transport_address {
-    char host[64]; /* name of the host; equal names share memory */
+    char host[64];   /* name of the host */
+    uint64_t memory; /* its file system for shared memory: containers of one host may have one each */
     /* numeric IPv4 or IPv6 address to reach it, with port (filled by sl_transport_listen) */
     char address[64];
     uint16_t port;
