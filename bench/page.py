@@ -29,6 +29,8 @@ PAGES = {
     "watch.md": ("Watching unchanged programs", "Each section names the command that wrote it.", ["The culprit", "Hangs"]),
     "probe.md": ("The cost of watching: all tables", "Each section names the command that wrote it.",
                  ["A call", "A test that completes nothing", "A call over Gloo", "Real programs"]),
+    "published.md": ("Published figures: further ones", "Each section names the command that wrote it.",
+                     ["Adaptra: figure 16 at the shapes of its models", "Adaptra: figure 19 over the time step"]),
     "choose.md": ("Choosing an arrangement", "Each section names the command that wrote it.",
                   ["Predicted and measured", "Published: CrossPipe", "Published: AdaPtis"]),
     "real.md": ("Nothing paced, nothing emulated", "The section names the command that wrote it.", ["Nothing paced, nothing emulated"]),
