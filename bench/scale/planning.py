@@ -78,7 +78,7 @@ def megabytes(count):
 def plans(folder, rows):
     large, linear = os.path.join(folder, "large.yaml"), os.path.join(folder, "linear.yaml")
     with open(large, "w") as file:
-        file.write(pipeline(256, 4, 4096, 1200))
+        file.write(pipeline(256, 4, 4096, 1300))
     with open(linear, "w") as file:
         file.write(pipeline(128, 1, 2048, 300))
     for name, problem, ops in (("256 x 4 x 4,096", large, OPS), ("128 x 2,048", linear, 128 * 2048 * 3)):

@@ -17,7 +17,7 @@ int sl_packs(const char *path) {
 
 #ifdef SL_ZLIB
 enum { BUFFER = 1 << 18, PIECE_MAX = 1 << 30 };
-#define HOW "wb3" /* of a plan's JSON a twentieth remains; level 6 takes twice as long for a tenth less */
+#define HOW "wb3" /* of a plan's JSON a ninth remains */
 
 struct sl_packer {
     gzFile file;

@@ -320,7 +320,7 @@ static int group_of(const sl_op *op) {
 }
 
 /* The spans of a group by rank, each rank's as in the file; *to moves past them. */
-static sl_status place(const sl_plan_reader *r, int group, sl_span **to) {
+static sl_status put(const sl_plan_reader *r, int group, sl_span **to) {
     size_t *next, begin = 0;
     SL_TRY(sl_alloc(&next, (size_t)r->ranks + 1, sizeof *next));
     for (size_t i = 0; i < r->entries[OPS]; i++)
@@ -335,12 +335,12 @@ static sl_status place(const sl_plan_reader *r, int group, sl_span **to) {
     return SL_OK;
 }
 
-static sl_status place_all(const sl_plan_reader *r, sl_timeline *t) {
+static sl_status put_all(const sl_plan_reader *r, sl_timeline *t) {
     sl_span *to = t->span;
-    SL_TRY(place(r, 0, &to));
+    SL_TRY(put(r, 0, &to));
     to = t->collective;
     for (int group = SL_GATHER; group <= SL_OFFLOAD && t->collectives > 0; group++)
-        SL_TRY(place(r, group, &to));
+        SL_TRY(put(r, group, &to));
     return SL_OK;
 }
 
@@ -352,7 +352,7 @@ static sl_status make_timeline(const sl_plan_reader *r, sl_timeline *t) {
     SL_TRY(sl_timeline_make(r->ranks, spans, (int)transfers, t));
     SL_TRY(sl_alloc(&t->collective, r->entries[OPS] - (size_t)spans, sizeof *t->collective));
     t->collectives = (int)r->entries[OPS] - spans;
-    SL_TRY(place_all(r, t));
+    SL_TRY(put_all(r, t));
     find_pairs(t);
     if (transfers > 0)
         memcpy(t->transfer, r->transfer, transfers * sizeof *t->transfer);
