@@ -61,6 +61,11 @@ void sl_history_medians(sl_history *s, const int *rows, int count, int replica, 
     for (int link = 0; link < p->ranks * p->ranks; link++) {
         MEDIAN_OF(link[link].latency, m->link[link].count)
         MEDIAN_OF(link[link].transfer, m->link[link].count)
+        for (int i = 0; i < count && p->link[link].transfer > 0; i++) { /* what it is the occupancy of */
+            const sl_measured *m = sl_history_row(s, rows[i])->replica[replica];
+            if (m && m->link[link].count && m->problem.link[link].transfer > 0)
+                p->link[link].lanes = m->problem.link[link].lanes;
+        }
     }
 #undef MEDIAN_OF
 }
