@@ -73,7 +73,7 @@ SENTENCES = [
       quick("train_same_bits", "notice_probe_calls"), here("net_lab", "notice_watch_real_compute", "notice_watch_real_links", "notice_probe_mpi4py"),
       later("net_faults", "a hundred faults of a network of namespaces, minutes"), later("notice_watch_watch_ranks", "two minutes")]),
     (r"(?i)several GPUs .*untested",
-     [page("docs/running.md", "(?i)untested.*several nodes under Slurm.*real ssh"), page("docs/results/gpu.md", "(?i)only one GPU", r"(?is)several GPUs, .*have not been tried")]),
+     [page("docs/running.md", "(?i)untested: more than one machine"), page("docs/results/gpu.md", "(?i)only one GPU", r"(?is)several GPUs, .*have not been tried")]),
     (r"(?i)watching and adapting .*NCCL .*one GPU",
      [run("build/slackline doctor", r"CUDA"), here("train_cuda")]),
     (r"docs/is-it-for-me\.md",
