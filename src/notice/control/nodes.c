@@ -74,7 +74,7 @@ static void enter_ranks(const sl_nodes *nodes) {
 }
 
 sl_job_node *sl_nodes_find(const sl_nodes *nodes, const char *name) {
-    const uint32_t *slot = nodes->lookup ? slot_of(nodes, name) : NULL;
+    const uint32_t *slot = nodes->lookup && nodes->lookup->slots ? slot_of(nodes, name) : NULL;
     return slot && *slot ? &nodes->node[*slot - 1] : NULL;
 }
 

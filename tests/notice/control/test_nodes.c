@@ -110,8 +110,38 @@ static void only_nodes_with_another_clock_get_a_time_of_their_own(void **state) 
     sl_nodes_close(&nodes);
 }
 
+/* At each allocation: nothing is found then that is not there, and the next heartbeat is heard. */
+static void a_heartbeat_without_memory_may_come_again(void **state) {
+    (void)state;
+    json_t *beat = json_pack("{s:s,s:s,s:s,s:I,s:i,s:i,s:i,s:[{s:i,s:i,s:i,s:i,s:s}]}", "node", "n", "host",
+                             "h", "clock", "c", "now", (json_int_t)5, "calls", 9, "lost", 0, "validate", 1,
+                             "ranks", "rank", 3, "pid", 77, "size", 4, "period", 6, "cpus", "0-3");
+    sl_status status = SL_ENOMEM;
+    int failed = 0;
+    for (long n = 0; status != SL_OK; n++) {
+        sl_nodes nodes = {0};
+        sl_job_node *node;
+        int change;
+        sl_alloc_fail_at(n);
+        status = sl_nodes_hear(&nodes, beat, 100, &node, &change);
+        sl_alloc_fail_at(-1);
+        assert_true(status == SL_OK || status == SL_ENOMEM);
+        failed += status != SL_OK;
+        assert_null(sl_nodes_find(&nodes, "another"));
+        assert_null(sl_nodes_of_rank(&nodes, 4, NULL));
+        assert_ok(sl_nodes_hear(&nodes, beat, 100, &node, &change));
+        assert_non_null(node);
+        assert_ptr_equal(sl_nodes_find(&nodes, "n"), node);
+        assert_ptr_equal(sl_nodes_of_rank(&nodes, 3, NULL), node);
+        sl_nodes_close(&nodes);
+    }
+    assert_true(failed >= 3);
+    json_decref(beat);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_heartbeat_without_memory_may_come_again),
         cmocka_unit_test(a_heartbeat_may_not_name_more_than_a_job_can_have),
         cmocka_unit_test(a_rank_is_found_on_the_first_living_node_that_has_it),
         cmocka_unit_test(only_nodes_with_another_clock_get_a_time_of_their_own),
