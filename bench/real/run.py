@@ -78,7 +78,7 @@ class Quota:
         job.groups.give(self.rank, job.case.share or 1)
 
 
-class Neighbour:
+class Neighbor:
     """A program that computes without end on the core of a rank."""
 
     def __init__(self, rank):
@@ -157,7 +157,7 @@ CASES = [
     Case("a link of 20 Mbit/s", (1, 1), Rate(20)),
     Case("one of two rails cut", (1, 1), Cut(), rails=("rail0", "rail1")),
     Case("half of a processor for rank 1", (1, 1), Quota(1, 0.5)),
-    Case("a neighbour on the core of rank 1", (1, 1), Neighbour(1), pinned=True),
+    Case("a neighbor on the core of rank 1", (1, 1), Neighbor(1), pinned=True),
     Case("4 ranks with half a processor each, nothing", (2, 2), Nothing(), share=0.5),
     Case("4 ranks with half a processor each, 60 ms of latency", (2, 2), Latency(0.06), rails=(FAR,), share=0.5),
     Case("4 ranks on 2 processors, nothing", (2, 2), Nothing()),
