@@ -7,11 +7,13 @@ import time
 from adapt_torch import Paced, SlowLink, batch, judged, made, slackline, stages_of, stepped
 
 from runner import expect
-from slackline.adapting import order
-from slackline.adapting.leader import Leader
+from slackline.adapting import kept, order, timings
+from slackline.adapting.leader import CLOCKS_EVERY, Leader
 from slackline.adapting.control import Record
 from slackline.adapting.measured import Shape
+import torch
 import torch.distributed as dist
+from torch.distributed.pipelining import PipelineStage
 
 MICROBATCHES = 6
 
@@ -128,13 +130,13 @@ def test_a_calm_job_measures_few_steps_and_a_changed_one_all():
     times = [100] * 40 + [150] * 9 + [100] * 20
     steps = measured_steps(leader, times)
     leader.close()
-    # 0.5 ms and 16 times 0.05 ms are 0.3% of 433 ms
-    expect(steps[:8] == [0, 1, 2, 7, 12, 17, 22, 27], f"calm: {steps}")
+    # 0.5 ms and 16 times 0.05 ms are 0.2% of 650 ms
+    expect(steps[:12] == [*range(9), 15, 22, 29], f"calm: {steps}")
     expect(set(range(41, 46)) <= set(steps), f"longer steps from 40 on: {steps}")
-    for ms, every in ((20, 8), (500, 1)):
+    for ms, every in ((20, 16), (700, 1)):
         leader = leader_of(True)
         leader._calm, leader._urgent, leader._put = True, False, lambda given: None
-        steps = measured_steps(leader, [ms] * 40)[2:]
+        steps = measured_steps(leader, [ms] * 80)[9:]
         leader.close()
         expect(all(b - a == every for a, b in zip(steps, steps[1:])), f"steps of {ms} ms: {steps}")
     for samples, calm in ((False, True), (True, False)):
@@ -142,6 +144,69 @@ def test_a_calm_job_measures_few_steps_and_a_changed_one_all():
         leader._calm, leader._urgent, leader._put = calm, False, lambda given: None
         expect(measured_steps(leader, [100] * 20) == list(range(20)), f"samples {samples}, calm {calm}")
         leader.close()
+
+
+def steps_with_a_header(leader, count):
+    """Of calm steps of 100 ms, those that have a header, and those that each is for, too."""
+    headers, left = [], 0
+    for step in range(count):
+        if left:
+            left -= 1
+            leader.unmeasured(step, 0, int(1e8))
+            continue
+        header, _ = leader.header(step, False, lambda lag: [])
+        headers.append((step, header.measured, header.ahead))
+        left = header.ahead
+        if header.measured:
+            leader.record(Record(step, 0, 0, 0, int(1e8), 16, 0, 0, 0, 0, 0), [None] * 16, False)
+        else:
+            leader.unmeasured(step, 0, int(1e8))
+    return headers
+
+
+def test_calm_steps_share_a_header():
+    """No measured step is passed over, nor one in which the ranks compare their clocks."""
+    leader = leader_of(True)
+    leader._calm, leader._urgent, leader._put = True, False, lambda given: None
+    headers = steps_with_a_header(leader, 30)
+    expect(headers[9:15] == [(9, 0, 3), (13, 0, 1), (15, 1, 0), (16, 0, 3), (20, 0, 1), (22, 1, 0)], f"{headers}")
+    for step, ahead in ((CLOCKS_EVERY - 3, 2), (CLOCKS_EVERY - 1, 0), (CLOCKS_EVERY, 3)):
+        leader._measured = step - 1
+        header, _ = leader.header(step, False, lambda lag: [])
+        expect((header.measured, header.ahead) == (0, ahead), f"step {step}: {header}")
+    leader._calm = False
+    header, _ = leader.header(CLOCKS_EVERY + 4, False, lambda lag: [])
+    leader.close()
+    expect((header.measured, header.ahead) == (1, 0), f"a changed job: {header}")
+
+
+def test_a_step_without_measurements_runs_the_methods_of_the_stage():
+    """All but those whose messages change their group, and those that something else has wrapped meanwhile."""
+    store = dist.HashStore()
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        stage = PipelineStage(torch.nn.Linear(2, 2), 0, 1, torch.device("cpu"))
+        own = stage.perform_reduce_grad = lambda *arguments: None  # of this object before
+        timings.wrap(stage, kept.Kept())
+        wrapped = {name: getattr(stage, name) for name in (*timings.OPS, *timings.MESSAGES)}
+
+        def other(*arguments, **options):
+            return wrapped["backward_one_chunk"](*arguments, **options)
+        stage.backward_one_chunk = other
+        timings.unwrap(stage)
+        bare = [name for name, method in wrapped.items() if getattr(stage, name) is not method]
+        expect(bare == list(wrapped), f"without groups: {bare}")
+        expect(stage.backward_one_chunk is other and stage.perform_reduce_grad is own, "what others have set was changed")
+        expect(stage.forward_one_chunk.__func__ is PipelineStage.forward_one_chunk, f"{stage.forward_one_chunk}")
+        timings.wrap_again(stage)
+        again = {name: getattr(stage, name) for name in wrapped}
+        expect(again == {**wrapped, "backward_one_chunk": other}, f"put back: {again}")
+        stage._slackline.groups = lambda what, up: None
+        timings.unwrap(stage)
+        bare = [name for name in timings.MESSAGES if getattr(stage, name) is not wrapped[name]]
+        expect(not bare and stage.forward_one_chunk is not wrapped["forward_one_chunk"], f"with groups: {bare}")
+    finally:
+        dist.destroy_process_group()
 
 
 CASES = {"soon after the decision": (soon_after_the_decision, 3), "from a given problem": (from_a_given_problem, 3),

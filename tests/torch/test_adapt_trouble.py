@@ -96,8 +96,8 @@ def no_library(rank, ranks, schedule):
 def a_step_that_raises_raises_the_same(rank, ranks, group, where):
     stages = stages_of("linear", rank, ranks, group)
     adapted = slackline.adapt(made("1F1B", stages, 4))
-    for step in range(20):
-        if step in (3, 9):
+    for step in range(60):
+        if step in (3, 9, 40):
             try:
                 adapted.step(torch.zeros(2, 16, dtype=torch.float64), torch.zeros(3), target=torch.zeros(1, 16, dtype=torch.float64))
                 return "a batch that cannot be split did not raise"
@@ -152,7 +152,7 @@ def a_job_that_nobody_sees(prepared, during):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             adapted = slackline.adapt(made("1F1B", stages, 4), out=out, on_event=on_event)
-            for step in range(24):
+            for step in range(40):
                 if rank == 0 and step == 2:
                     during(out)
                 stepped(adapted, stages, step, 4)

@@ -72,10 +72,13 @@ def steps_that_overlap(given_problem):
         one, two = stages_of("linear", rank, ranks, group), stages_of("linear", rank, ranks, group)
         given, adapted = made("1F1B", one, 12), slackline.adapt(made("1F1B", two, 12), **options)
         before = order.text_of(order.rows_of(adapted.pipeline_order))
-        found = [[], []]
+        found, steps = [[], []], {}
         for seen, schedule, stages in zip(found, (given, adapted), (one, two)):
             for step in range(40):
                 seen.append((stepped(schedule, stages, step, 12), gradients(stages)))
+                measured = adapted.adaptation.measured
+                if measured is not None:
+                    steps[measured.step] = measured.time_ms < measured.end_ms - measured.begin_ms
         for step, (a, b) in enumerate(zip(*found)):
             if a[0] != b[0] or not all(map(torch.equal, a[1], b[1])):
                 return f"step {step}: losses {b[0]}, given {a[0]}, or other gradients"
@@ -85,10 +88,8 @@ def steps_that_overlap(given_problem):
         if rank:
             return ""
         value = [slackline.simulate(adaptation.problem, text).value_ms for text in (before, order.text_of(order.rows_of(adapted.pipeline_order)))]
-        measured = adaptation.measured
-        overlaps = measured.time_ms < measured.end_ms - measured.begin_ms
-        return "" if adaptation.plan.objective == "period" and value[1] < 0.9 * value[0] and overlaps else \
-            f"{adaptation.plan.objective}: {value[0]} ms as given, {value[1]} ms; a step took {measured.time_ms} ms from {measured.begin_ms} to {measured.end_ms}"
+        return "" if adaptation.plan.objective == "period" and value[1] < 0.9 * value[0] and any(steps.values()) else \
+            f"{adaptation.plan.objective}: {value[0]} ms as given, {value[1]} ms; the steps that overlap with the next one: {steps}"
     return job
 
 

@@ -50,6 +50,7 @@ class Agent:
         self._ran: List[Tuple[Optional[Step], int, bool]] = []  # not reported yet, with the version that ran, and whether the step raised
         self._version = self._next = self._prepared = self._raised = 0
         self.obeys = True  # so far, the program has looked at its number of microbatches before each step
+        self._ahead = 0  # steps that the latest header is for, too
         self._plans: Dict[int, str] = {}
         self._over = self._failed = False
         self.swap_ms: List[float] = []
@@ -95,6 +96,9 @@ class Agent:
             self._give_up(error, whole=True)
 
     def _agree(self) -> Header:
+        if self._ahead > 0:
+            self._ahead, self._number = self._ahead - 1, self._number + 1
+            return Header(self._number - 1, self._version, self._version, 0, 0, 0, 0, measured=0)
         control, leading = self._control, self.leader or self._relay
         if leading is not None:
             header, plan = leading.header(self._number, self._number % CLOCKS_EVERY == 0, self._collect)
@@ -103,7 +107,7 @@ class Agent:
             header, plan = control.hear()
         if header.clocks:
             control.compare()
-        self._number = header.step + 1
+        self._number, self._ahead = header.step + 1, header.ahead
         if control.leads and header.measured and not header.over:
             self._due.append(header.step)
         if header.offered:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control messages between the ranks of a pipeline, and between the first ranks of its replicas. Before each step the first rank
-sends a header with the order to all ranks. After a measured step all ranks send a record of their measurements to the first rank.
+sends a header with the order to all ranks; while nothing changes, one header is for several steps. After a measured step all ranks send a record of their measurements to the first rank.
 These messages use a separate Gloo group.
 
 The training thread makes all calls, and none waits for another rank longer than the training does: the ranks that wait for a
@@ -31,7 +31,7 @@ REPORTED = 8  # likewise, records
 
 
 class Header(NamedTuple):
-    """Sent by the first rank before each step."""
+    """Sent by the first rank before a step."""
     step: int
     version: int  # of the order that this step runs
     next: int  # of the order that the next step runs, as far as known
@@ -41,6 +41,7 @@ class Header(NamedTuple):
     over: int  # 1: the last header; the order stays
     urgent: int = 0  # 1: the first ranks of other replicas send the records of the latest step at once
     measured: int = 1  # 1: all ranks measure the step
+    ahead: int = 0  # so many steps after this one have no header: they run the same order and are not measured
 
 
 class Record(NamedTuple):

@@ -29,7 +29,8 @@ NOTICED = 4  # steps after it
 CLOSING_S = 10.0  # for a search at the end of the process
 DECIDING = 0.1  # share of a step for which the first rank waits for an urgent decision
 # While nothing changes, so many steps are measured that measuring costs at most SHARE of the time, but at least one of SPARSEST
-SHARE, SPARSEST = 0.003, 8
+SHARE, SPARSEST = 0.002, 16
+AHEAD = 3  # likewise, steps without a header of their own: a decision takes effect so many steps later
 STEP_COST_NS, ROW_COST_NS = 5e5, 5e4  # of a measured step, and of each op and message in it
 
 
@@ -160,13 +161,17 @@ class Leader:
 
     def _measures(self, step: int) -> bool:
         """Whether to measure the next step."""
-        measured = not (self._samples and self._calm and not self.urgent and len(self._usual) >= 3 and step - self._measured < self._interval)
+        measured = not (self._samples and self._calm and not self.urgent and len(self._usual) >= USUAL and step - self._measured < self._interval)
         if measured:
             self._measured = step
         return measured
 
+    def _ahead(self, step: int) -> int:
+        """How many steps after this one, which is not measured, need no header: until the next measured one, or the next comparison of clocks."""
+        return min(AHEAD, self._measured + self._interval - 1 - step, CLOCKS_EVERY - 1 - step % CLOCKS_EVERY)
+
     def header(self, step: int, clocks: bool, collect: Callable[[int], List[List[Any]]]) -> Tuple[Header, bytes]:
-        """Called before each step. collect(lag): the new records of the other ranks of this pipeline."""
+        """Called before each step with a header. collect(lag): the new records of the other ranks of this pipeline."""
         for one in collect(0 if self.urgent and not self._overlaps else LAG):
             self._put((0, one, None))
         if self._job is not None:
@@ -174,7 +179,8 @@ class Leader:
         self._await()
         version, offered, plans, stop = self._wanted()
         measured = offered > 0 or self._measures(step)
-        return Header(step, version, version, offered, len(plans[0]), int(clocks), stop, measured=int(measured)), plans[0]
+        ahead = 0 if measured or stop else self._ahead(step)
+        return Header(step, version, version, offered, len(plans[0]), int(clocks), stop, measured=int(measured), ahead=ahead), plans[0]
 
     def _await(self) -> None:
         """Waits for an urgent decision, but not for long."""

@@ -80,6 +80,7 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
         self.reduces_in_eval = getattr(from_, "reduces_in_eval", True)  # PyTorch's `eval` divides the gradients of earlier steps, too
         self._rows: List[int] = []  # of the tensors of a microbatch, with replicas
         self._varied = False  # whether the number of microbatches has changed
+        self._is_whole = False  # the order does not split a backward, which would be watched in every step
         if given.replicas.count > 1:
             self._comp_type_to_function_map.setdefault(schedules.REDUCE_GRAD, self._reduce)
         self._stepping = threading.RLock()  # steps of several threads follow each other: they share the stages' buffers
@@ -106,6 +107,7 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
         self._n_microbatches = self._split[self.replica]
         self._varied = self._varied or self._n_microbatches != self._divisor
         self.pipeline_order, self.pipeline_order_with_comms = actions, with_comms
+        self._is_whole = not any(action.computation_type == schedules.BACKWARD_INPUT for row in actions.values() for action in row)
         if self._forwards is None:
             self._forwards = _forward_only(with_comms, self.reduces_in_eval)  # of the given order
         for stage in self._stages:
@@ -125,12 +127,17 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
         arg_mbs, kwarg_mbs, target_mbs = self._lists or (arg_mbs, kwarg_mbs, target_mbs)
 
         def step() -> None:
-            keeping = dict.fromkeys(stage._slackline for stage in self._stages)
+            keeping, measured = dict.fromkeys(stage._slackline for stage in self._stages), timings.running() is not None
+            bare = self._stages if not measured and self._is_whole else []
             for one in keeping:
-                one.begin(timings.running() is not None, self._stages[0].device)
+                one.begin(measured, self._stages[0].device)
+            for stage in bare:
+                timings.unwrap(stage)
             try:
                 super(AdaptedSchedule, self)._step_microbatches(arg_mbs, kwarg_mbs, target_mbs, *arguments, **options)
             finally:
+                for stage in bare:
+                    timings.wrap_again(stage)
                 for one in keeping:
                     one.end(self._stages[0].device)
         if self._is_renumbered and self.pipeline_order_with_comms is not self._forwards:

@@ -25,6 +25,8 @@ from .kept import Kept
 
 OP, SENT, RECEIVED, KEPT, TEXT = range(5)
 KINDS = "FIWB"
+OPS = ("forward_one_chunk", "backward_one_chunk", "backward_weight_one_chunk", "perform_reduce_grad")  # wrapped methods of a stage
+MESSAGES = ("get_fwd_send_ops", "get_bwd_send_ops", "get_fwd_recv_ops", "get_bwd_recv_ops")
 Row = Tuple[int, int, int, int, Any, Any]  # times are ns, or events of a device until `Step.resolved`
 
 _local = threading.local()  # .step: this thread's current Step
@@ -282,7 +284,7 @@ def wrap(stage: Any, keep: "Kept") -> None:
         keep.examined.update(before.examined)
         return
     from torch.nn.parallel import DistributedDataParallel
-    index = stage.stage_index
+    index, inherited = stage.stage_index, dict(stage.__dict__)
     sums_in_backward = isinstance(stage.submod, DistributedDataParallel)  # the last backward waits for the other replicas
 
     def op_of(method: Callable[..., Any], name: Callable[..., str]) -> Callable[..., Any]:
@@ -351,3 +353,22 @@ def wrap(stage: Any, keep: "Kept") -> None:
     stage.get_bwd_send_ops = messages_of(stage.get_bwd_send_ops, _Sends, 1, 0)
     stage.get_fwd_recv_ops = messages_of(stage.get_fwd_recv_ops, _Receives, 0, -1)
     stage.get_bwd_recv_ops = messages_of(stage.get_bwd_recv_ops, _Receives, 1, 1)
+    stage._slackline_wrappers = [(name, stage.__dict__[name], inherited.get(name)) for name in (*OPS, *MESSAGES)]
+
+
+def unwrap(stage: Any) -> None:
+    """Takes the wrappers off for a step that has nothing to measure or to watch. They stay where a message changes its group, and where
+    something else has wrapped them."""
+    for name, ours, inherited in stage._slackline_wrappers:
+        if stage.__dict__.get(name) is ours and (name in OPS or stage._slackline.groups is None):
+            if inherited is None:
+                del stage.__dict__[name]
+            else:
+                stage.__dict__[name] = inherited
+
+
+def wrap_again(stage: Any) -> None:
+    """Puts them back after the step."""
+    for name, ours, inherited in stage._slackline_wrappers:
+        if stage.__dict__.get(name) is inherited:
+            stage.__dict__[name] = ours
