@@ -10,15 +10,14 @@ sl_status sl_closing_begin(sl_closing *c, int64_t round, int ranks, sl_cut_limit
     c->round = round;
     SL_TRY(sl_alloc(&c->view, (size_t)ranks, sizeof *c->view));
     SL_TRY(sl_alloc(&c->seen, (size_t)ranks, 1));
+    SL_TRY(sl_alloc(&c->views, (size_t)ranks, sizeof *c->views));
     for (int r = 0; r < ranks; r++)
-        SL_TRY(sl_alloc(&c->view[r], 1, sizeof *c->view[r]));
+        c->view[r] = &c->views[r];
     return sl_cut_create(&c->cut, ranks, limits);
 }
 
 void sl_closing_end(sl_closing *c) {
-    for (int r = 0; c->view && r < c->ranks; r++)
-        sl_free(c->view[r]);
-    SL_FREE(c->view, c->seen);
+    SL_FREE(c->view, c->views, c->seen);
     sl_cut_destroy(c->cut);
     *c = (sl_closing){.cut = NULL};
 }

@@ -11,7 +11,9 @@ typedef struct sl_closing {
     sl_cut *cut; /* NULL: no hold */
     int64_t round;
     int ranks, look, came;
-    sl_gate_view **view; /* [ranks] */
+    sl_gate_view *views; /* [ranks] in one piece: the system gives no page that a gate's few channels leave
+                            untouched */
+    sl_gate_view **view; /* [ranks] each of them */
     char *seen;          /* [ranks] of this look */
     char trouble[192];   /* why the hold cannot close; "" */
 } sl_closing;

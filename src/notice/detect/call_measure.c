@@ -3,6 +3,7 @@
 #include "base/numbers.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #define RELEVANT 0.02 /* of the window */
 #define CERTAIN 2.0   /* standard errors */
@@ -89,20 +90,96 @@ static sl_call_measure compare_rank(const sl_call_comparison *c, int r, int blur
     return measure;
 }
 
-/* Whether two ranks do the same work: the same calls with the same bytes, a collective together, and no
- * message of the program that could make one the stage after the other. */
-static int same_work(const sl_call_profile *p, int a, int b) {
+/* With whom a rank can be compared. */
+typedef struct peers {
+    size_t *first, *group; /* the groups of rank r: group[first[r]] to group[first[r + 1]] */
+    struct sharer {
+        double share; /* of its window, in which it computes */
+        int rank;
+    } * by_share; /* [sharers] ascending; ranks without a window are not among them */
+    int sharers;
+    int *together,
+        *met; /* [ranks] of the rank last looked at: shares a collective of some ranks; any group */
+} peers;
+
+static int order_sharers(const void *a, const void *b) {
+    const struct sharer *x = a, *y = b;
+    return x->share != y->share ? (x->share < y->share ? -1 : 1) : x->rank - y->rank;
+}
+
+static void close_peers(peers *all) {
+    SL_FREE(all->first, all->group, all->by_share, all->together, all->met);
+}
+
+static sl_status list_groups(const sl_call_profile *p, peers *all) {
+    size_t ranks = (size_t)p->ranks;
+    SL_TRY(sl_alloc(&all->first, ranks + 2, sizeof *all->first));
+    for (size_t g = 0; g < p->groups; g++)
+        for (int i = 0; i < p->group[g].size; i++)
+            all->first[p->group[g].member[i] + 2]++;
+    for (size_t r = 2; r < ranks + 2; r++)
+        all->first[r] += all->first[r - 1];
+    SL_TRY(sl_alloc(&all->group, all->first[ranks + 1], sizeof *all->group));
+    for (size_t g = 0; g < p->groups; g++)
+        for (int i = 0; i < p->group[g].size; i++)
+            all->group[all->first[p->group[g].member[i] + 1]++] = g;
+    return SL_OK;
+}
+
+static sl_status open_peers(const sl_call_profile *p, int blurred, peers *all) {
+    SL_TRY(list_groups(p, all));
+    SL_TRY(sl_alloc(&all->by_share, (size_t)p->ranks, sizeof *all->by_share));
+    SL_TRY(sl_alloc(&all->together, (size_t)p->ranks, sizeof *all->together));
+    SL_TRY(sl_alloc(&all->met, (size_t)p->ranks, sizeof *all->met));
+    for (int r = 0; r < p->ranks; r++) {
+        const sl_call_rank *rank = &p->rank[r];
+        if (rank->span > 0)
+            all->by_share[all->sharers++] = (struct sharer){
+                .share = (rank->computing + (blurred ? rank->blurred : 0)) / rank->span, .rank = r};
+    }
+    qsort(all->by_share, (size_t)all->sharers, sizeof *all->by_share, order_sharers);
+    return SL_OK;
+}
+
+static void look_around(const sl_call_profile *p, int r, peers *all) {
+    for (size_t i = all->first[r]; i < all->first[r + 1]; i++) {
+        const sl_call_group *g = &p->group[all->group[i]];
+        for (int m = 0; m < g->size; m++) {
+            all->met[g->member[m]] = r + 1;
+            if (!g->message && g->size < p->ranks)
+                all->together[g->member[m]] = r + 1;
+        }
+    }
+}
+
+/* Whether a rank does the same work as the one last looked at: the same calls with the same bytes, a
+ * collective together, and no message of the program that could make one the stage after the other. */
+static int same_work(const sl_call_profile *p, const peers *all, int a, int b) {
     if (p->rank[a].kind != p->rank[b].kind)
         return 0;
-    int together = 0;
-    for (size_t g = 0; g < p->groups; g++)
-        together |= !p->group[g].message && p->group[g].size < p->ranks &&
-                    sl_call_group_has(&p->group[g], a) && sl_call_group_has(&p->group[g], b);
-    if (p->rank[a].messages || p->rank[b].messages)
-        return together;
-    for (size_t g = 0; g < p->groups && !together; g++)
-        together = sl_call_group_has(&p->group[g], a) && sl_call_group_has(&p->group[g], b);
-    return together;
+    int messages = p->rank[a].messages || p->rank[b].messages;
+    return (messages ? all->together : all->met)[b] == a + 1;
+}
+
+/* The median share of the other ranks that do the same work, or of all others; how many there are. */
+static int share_of_others(const sl_call_profile *p, const peers *all, int r, int any, double *middle) {
+    int count = 0, seen = 0;
+    for (int i = 0; i < all->sharers; i++) {
+        int o = all->by_share[i].rank;
+        count += o != r && (any || same_work(p, all, r, o));
+    }
+    *middle = 0;
+    for (int i = 0; i < all->sharers && seen <= count / 2; i++) {
+        int o = all->by_share[i].rank;
+        if (o == r || !(any || same_work(p, all, r, o)))
+            continue;
+        if (seen == count / 2)
+            *middle += all->by_share[i].share / (count % 2 ? 1 : 2);
+        else if (count % 2 == 0 && seen == count / 2 - 1)
+            *middle = all->by_share[i].share / 2;
+        seen++;
+    }
+    return count;
 }
 
 /* Of all computing in the window: its standard error squared. Who has more to do now and then varies. */
@@ -115,32 +192,25 @@ static double computing_error2(const sl_call_rank *r, int blurred) {
     return error2;
 }
 
-/* The shares of the window in which other ranks compute: of those that do the same work, or of all. */
-static int shares_of_others(const sl_call_profile *p, int r, int all, int blurred, double *share) {
-    int count = 0;
-    for (int o = 0; o < p->ranks; o++)
-        if (o != r && p->rank[o].span > 0 && (all || same_work(p, r, o)))
-            share[count++] = (p->rank[o].computing + (blurred ? p->rank[o].blurred : 0)) / p->rank[o].span;
-    return count;
-}
-
 /* Without a healthy profile: compares with ranks that do the same work. A rank that always comes last but has
  * no such rank may simply have more to do. */
-static sl_call_measure compare_peers(sl_call_comparison *c, int r, int blurred, double *share) {
+static sl_call_measure compare_peers(sl_call_comparison *c, peers *all, int r, int blurred) {
     const sl_call_rank *mine = &c->now->rank[r];
     sl_call_measure measure = {0}, *m = &measure;
-    int peers = shares_of_others(c->now, r, 0, blurred, share);
+    double share;
     if (mine->span <= 0)
         return measure;
-    m->known = peers > 0;
+    look_around(c->now, r, all);
+    int others = share_of_others(c->now, all, r, 0, &share);
+    m->known = others > 0;
     m->now = mine->computing + (blurred ? mine->blurred : 0);
-    if (peers == 0) /* against all: only to report that it cannot be assessed */
-        peers = shares_of_others(c->now, r, 1, blurred, share);
-    m->expected = peers ? sl_median_of_numbers(share, peers) * mine->span : m->now;
+    if (others == 0) /* against all: only to report that it cannot be assessed */
+        others = share_of_others(c->now, all, r, 1, &share);
+    m->expected = others ? share * mine->span : m->now;
     m->excess = m->now - m->expected;
     m->ratio = m->expected > 0 ? m->now / m->expected : 1;
     m->slow = stands_out(m, 2 * computing_error2(mine, blurred), c->span);
-    if (m->slow && (!m->known || peers < 2)) { /* of two that differ, neither is the sl_call_measure */
+    if (m->slow && (!m->known || others < 2)) { /* of two that differ, neither is the sl_call_measure */
         if (!blurred && (c->unmatched < 0 || m->excess > c->rank[c->unmatched].excess))
             c->unmatched = r;
         m->slow = 0;
@@ -150,16 +220,22 @@ static sl_call_measure compare_peers(sl_call_comparison *c, int r, int blurred, 
 
 /* What is slow only if blurred gaps are counted may have waited in them. */
 static sl_status compare_ranks(sl_call_comparison *c) {
-    double *share;
-    SL_TRY(sl_alloc(&share, (size_t)c->now->ranks, sizeof *share));
+    peers plain = {0}, with_blurred = {0};
+    sl_status status = SL_OK;
+    if (!c->healthy) {
+        SL_TRY_GOTO(done, status, open_peers(c->now, 0, &plain));
+        SL_TRY_GOTO(done, status, open_peers(c->now, 1, &with_blurred));
+    }
     for (int r = 0; r < c->now->ranks; r++) {
-        c->rank[r] = c->healthy ? compare_rank(c, r, 0) : compare_peers(c, r, 0, share);
-        sl_call_measure all = c->healthy ? compare_rank(c, r, 1) : compare_peers(c, r, 1, share);
+        c->rank[r] = c->healthy ? compare_rank(c, r, 0) : compare_peers(c, &plain, r, 0);
+        sl_call_measure all = c->healthy ? compare_rank(c, r, 1) : compare_peers(c, &with_blurred, r, 1);
         if (all.slow && !c->rank[r].slow)
             c->blurred = r;
     }
-    sl_free(share);
-    return SL_OK;
+done:
+    close_peers(&plain);
+    close_peers(&with_blurred);
+    return status;
 }
 
 /* ---- transfers ---- */
@@ -168,15 +244,25 @@ static int same_kind(const sl_call_group *a, const sl_call_group *b) {
     return a->call == b->call && a->bytes == b->bytes && a->size == b->size;
 }
 
-/* The groups of a kind are adjacent except for their roots. */
-static sl_status kind_median(const sl_call_profile *p, const sl_call_group *of, double *middle, int *count) {
+/* The transfers of the kind that was asked for last: the groups of a kind are adjacent except for their
+ * roots. */
+typedef struct kind {
+    const sl_call_profile *in;
+    sl_call_group like;
+    double middle;
+    int count;
+} kind;
+
+static sl_status find_kind(const sl_call_profile *p, const sl_call_group *of, kind *known) {
     double *value;
+    if (known->in == p && same_kind(&known->like, of))
+        return SL_OK;
     SL_TRY(sl_alloc(&value, p->groups, sizeof *value));
-    *count = 0;
+    *known = (kind){.in = p, .like = *of};
     for (size_t g = 0; g < p->groups; g++)
         if (same_kind(&p->group[g], of) && p->group[g].transfer.count >= FEW)
-            value[(*count)++] = sl_spread_mean(&p->group[g].transfer);
-    *middle = *count ? sl_median_of_numbers(value, *count) : 0;
+            value[known->count++] = sl_spread_mean(&p->group[g].transfer);
+    known->middle = known->count ? sl_median_of_numbers(value, known->count) : 0;
     sl_free(value);
     return SL_OK;
 }
@@ -192,11 +278,10 @@ static double max_exposed(const sl_spread *s) {
  * compared with complete ones: the rest of the others depends on arrival times. If there are none any more,
  * the minimum wait is compared. If there never were any, a transfer is late when it takes longer than the
  * healthy wait and longer than others of its kind. */
-static sl_status expect_transfer(const sl_call_comparison *c, size_t at, double *expected, double *error2,
-                                 int *known) {
+static sl_status expect_transfer(const sl_call_comparison *c, size_t at, kind *like, double *expected,
+                                 double *error2, int *known) {
     const sl_call_group *g = &c->now->group[at];
     const sl_call_group *before = c->healthy ? sl_call_group_find(c->healthy, g) : NULL;
-    int kind;
     *error2 = 0;
     *known = 1;
     if (before && before->transfer.count >= FEW) {
@@ -204,17 +289,18 @@ static sl_status expect_transfer(const sl_call_comparison *c, size_t at, double 
         *error2 = sl_spread_error2(&before->transfer);
         return SL_OK;
     }
-    SL_TRY(kind_median(before ? c->healthy : c->now, g, expected, &kind));
+    SL_TRY(find_kind(before ? c->healthy : c->now, g, like));
+    *expected = like->middle;
     if (before && before->exposed.count >= FEW) {
         double exposed = max_exposed(&before->exposed);
-        *expected = kind >= FEW && *expected > exposed ? *expected : exposed;
+        *expected = like->count >= FEW && *expected > exposed ? *expected : exposed;
     } else {
-        *known = kind >= (c->healthy ? FEW : 2);
+        *known = like->count >= (c->healthy ? FEW : 2);
     }
     return SL_OK;
 }
 
-static sl_status compare_group(sl_call_comparison *c, size_t at) {
+static sl_status compare_group(sl_call_comparison *c, size_t at, kind *like) {
     const sl_call_group *g = &c->now->group[at];
     sl_call_measure *m = &c->group[at];
     int whole = g->transfer.count >= FEW;
@@ -223,7 +309,7 @@ static sl_status compare_group(sl_call_comparison *c, size_t at) {
     if (now->count < FEW || g->size < 2)
         return SL_OK;
     m->now = sl_spread_mean(now);
-    SL_TRY(expect_transfer(c, at, &m->expected, &error2, &m->known));
+    SL_TRY(expect_transfer(c, at, like, &m->expected, &error2, &m->known));
     error2 = n * n * (error2 + sl_spread_error2(now));
     double rest = sl_spread_mean(&g->exposed), late = (double)g->exposed.count;
     if (whole && rest > m->expected) { /* these took at least that long */
@@ -242,7 +328,8 @@ sl_status sl_call_measure_all(sl_call_comparison *c) {
     for (int r = 0; r < c->now->ranks; r++)
         c->span = c->now->rank[r].span > c->span ? c->now->rank[r].span : c->span;
     SL_TRY(compare_ranks(c));
+    kind like = {0};
     for (size_t g = 0; g < c->now->groups; g++)
-        SL_TRY(compare_group(c, g));
+        SL_TRY(compare_group(c, g, &like));
     return SL_OK;
 }

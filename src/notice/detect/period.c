@@ -80,6 +80,7 @@ static void sl_symbols_close(sl_symbols *symbols) {
 }
 
 #define HISTORY 65536
+#define ROOM 256       /* calls that there is room for at first */
 #define FIRST_SEARCH 8 /* calls before the first search */
 #define POOR 6         /* a loop of at most this many different calls may be inside an iteration */
 #define ROUNDS_POOR 128
@@ -89,13 +90,13 @@ static void sl_symbols_close(sl_symbols *symbols) {
 
 struct sl_period {
     sl_symbols symbols;
-    uint32_t *number; /* [history] symbols of the last calls, by position modulo history */
-    int64_t *start;   /* [history] */
-    size_t history;
-    uint64_t calls;     /* so far */
-    uint64_t begin;     /* first position that counts: all symbols were forgotten there */
-    uint64_t search;    /* position of the next search */
-    uint32_t *template; /* [period], followed by the automaton's failure links in `fail` */
+    uint32_t *number;     /* [history] symbols of the last calls, by position modulo history */
+    int64_t *start;       /* [history] */
+    size_t history, most; /* there is room for; a power of two, which grows with the calls up to `most` */
+    uint64_t calls;       /* so far */
+    uint64_t begin;       /* first position that counts: all symbols were forgotten there */
+    uint64_t search;      /* position of the next search */
+    uint32_t *template;   /* [period], followed by the automaton's failure links in `fail` */
     int *fail;
     int period, state;
     uint64_t whole_end; /* position after the last complete period; 0: none */
@@ -109,27 +110,31 @@ struct sl_period {
     size_t queued, taken, queue_capacity;
 };
 
+/* Room for twice as many calls. Before the first has been replaced, positions are indices. */
+static sl_status remember_more(sl_period *p, size_t size) {
+    void *const array[] = {&p->number, &p->start, &p->reversed, &p->match, &p->room, &p->template, &p->fail};
+    const size_t item[] = {sizeof *p->number, sizeof *p->start,    sizeof *p->reversed, sizeof *p->match,
+                           sizeof *p->room,   sizeof *p->template, sizeof *p->fail};
+    for (size_t i = 0; i < sizeof item / sizeof item[0]; i++) {
+        size_t had = p->history;
+        SL_TRY(sl_grow(array[i], &had, size, item[i]));
+    }
+    p->history = size;
+    return SL_OK;
+}
+
 sl_status sl_period_open(size_t history, sl_period **period) {
-    size_t size = 64;
-    while (size < (history ? history : HISTORY))
-        size *= 2;
     sl_period *p;
     *period = NULL;
     SL_TRY(sl_alloc(&p, 1, sizeof *p));
-    p->history = size;
+    for (p->most = 64; p->most < (history ? history : HISTORY);)
+        p->most *= 2;
     p->search = FIRST_SEARCH;
-    sl_status status;
-    SL_TRY_GOTO(err_close, status, sl_alloc(&p->number, size, sizeof *p->number));
-    SL_TRY_GOTO(err_close, status, sl_alloc(&p->start, size, sizeof *p->start));
-    SL_TRY_GOTO(err_close, status, sl_alloc(&p->reversed, size, sizeof *p->reversed));
-    SL_TRY_GOTO(err_close, status, sl_alloc(&p->match, size, sizeof *p->match));
-    SL_TRY_GOTO(err_close, status, sl_alloc(&p->room, size, sizeof *p->room));
-    SL_TRY_GOTO(err_close, status, sl_alloc(&p->template, size, sizeof *p->template));
-    SL_TRY_GOTO(err_close, status, sl_alloc(&p->fail, size + 1, sizeof *p->fail));
-    *period = p;
-    return SL_OK;
-err_close:
-    sl_period_close(p);
+    sl_status status = remember_more(p, p->most < ROOM ? p->most : ROOM);
+    if (status != SL_OK)
+        sl_period_close(p);
+    else
+        *period = p;
     return status;
 }
 
@@ -374,6 +379,8 @@ static void forget(sl_period *p) {
 sl_status sl_period_add(sl_period *p, const sl_symbol *symbol, int64_t start) {
     if (p->symbols.symbols >= SL_SYMBOLS_MAX)
         forget(p);
+    if (p->calls == p->history && p->history < p->most)
+        SL_TRY(remember_more(p, 2 * p->history));
     size_t at = (size_t)p->calls & (p->history - 1);
     SL_TRY(sl_symbols_note(&p->symbols, symbol, p->calls, &p->number[at]));
     p->start[at] = start;

@@ -38,7 +38,8 @@ typedef struct sl_period_iteration {
 typedef struct sl_period sl_period;
 
 /** A tracker that remembers the last `history` calls (at least 64, rounded up to a power of two; 0: 65,536);
- * a period is at most a third of that. Memory is bounded by the history. SL_ENOMEM. */
+ * a period is at most a third of that. Memory grows with the calls up to the history, 36 bytes for each.
+ * SL_ENOMEM. */
 sl_status sl_period_open(size_t history, sl_period **period);
 void sl_period_close(sl_period *period);
 
