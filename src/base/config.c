@@ -43,6 +43,16 @@ static sl_status refuse_unknown(const sl_yaml *child, const sl_key *table) {
     return sl_yaml_error(child, "is not a known key");
 }
 
+/* `device: cuda` means `device: {kind: cuda}`: the word is a choice of one of the keys. */
+static sl_status refuse_no_map(const sl_yaml *node, const sl_key *section) {
+    for (const sl_key *key = section; node->kind == SL_YAML_SCALAR && key->name; key++)
+        for (int i = 0; key->type == SL_KEY_CHOICE && key->choices[i]; i++)
+            if (strcmp(key->choices[i], node->text) == 0)
+                return sl_yaml_error(node, "must be a map of keys; did you mean '{%s: %s}'?", key->name,
+                                     node->text);
+    return sl_yaml_error(node, "must be a map of keys");
+}
+
 static sl_status read_choice(const sl_yaml *node, const sl_key *key, int *field) {
     const char *text;
     SL_TRY(sl_yaml_text(node, &text));
@@ -98,7 +108,7 @@ sl_status sl_config_read_value(const sl_yaml *node, const sl_key *key, void *obj
         return read_choice(node, key, field);
     case SL_KEY_SECTION:
         if (node->kind != SL_YAML_MAP)
-            return sl_yaml_error(node, "must be a map of keys");
+            return refuse_no_map(node, key->section);
         return sl_config_read(node, node->key, key->section, field);
     case SL_KEY_CUSTOM:
         return key->parse ? key->parse(node, object) : SL_OK;

@@ -357,6 +357,17 @@ static void write_change(const sl_run_data *t, const sl_adaptation *a, FILE *out
             amount(after->time, other));
 }
 
+static void write_restarts(const sl_run_data *t, FILE *out) {
+    size_t restarts = 0;
+    for (size_t i = 0; i < t->events; i++)
+        restarts += strcmp(t->event[i].kind, "restart") == 0;
+    if (restarts > 0)
+        fprintf(out, "; the run was started again%s", restarts == 1 ? " once" : "");
+    if (restarts > 1)
+        fprintf(out, " %zu times", restarts);
+    fputc('.', out);
+}
+
 void sl_adaptation_report(const sl_run_data *t, const sl_adaptation *a, FILE *out) {
     const sl_report_stretch *before = &a->part[SL_ADAPTATION_BEFORE],
                             *during = &a->part[SL_ADAPTATION_DURING];
@@ -371,8 +382,9 @@ void sl_adaptation_report(const sl_run_data *t, const sl_adaptation *a, FILE *ou
         write_when(t, during, during, out);
         fprintf(out, ": %s an iteration, and nothing was changed", amount(during->time, time));
     } else if (!isnan(before->time)) {
-        fprintf(out, "Nothing was slow in %zu iterations: %s an iteration.", t->iterations,
+        fprintf(out, "Nothing was slow in %zu iterations: %s per iteration", t->iterations,
                 amount(before->time, time));
+        write_restarts(t, out);
         return;
     } else {
         return;

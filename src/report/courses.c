@@ -184,7 +184,7 @@ static sl_status draw(const table *t, const sl_marks *marks, const sl_draw_style
                                        .series = series,
                                        .marks = marks->count,
                                        .mark = marks->mark,
-                                       .from_zero = t->is_time,
+                                       .from_zero = 1,
                                        .cuts_rare = t->is_time,
                                        .style = style},
                            out);

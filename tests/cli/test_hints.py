@@ -32,6 +32,8 @@ def test_an_option_that_is_a_key_of_the_file():
 
 def test_a_setting_or_a_file_without_its_option():
     told(["train", RUN, "device=cuda"], "'device=cuda'", "'--set device.kind=cuda'")
+    told(["train", RUN, "--set", "device=cuda"], "'device'", "'{kind: cuda}'")
+    told(["train", RUN, "--set", "device=never-heard-of"], "'device' must be a map of keys\n")
     told(["train", RUN, "iterations=3"], "'--set iterations=3'")
     told(["train", RUN, "nothing=3"], "got 'nothing=3' too")
     told(["simulate", problem, "order.csv"], "'--order order.csv'")

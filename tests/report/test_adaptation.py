@@ -137,6 +137,7 @@ def test_the_page_opens_with_the_answer():
             ("a change for the worse", make("worse-told", healthy + slow + rows(15, 25, 170.0, "adapted", 25.0), [event("start", 0), *fault]),
              "link 0-1: 25 ms one way; did not help; 150 ms; 170 ms; 50 ms"),
             ("no trouble", make("calm", healthy, [event("start", 0)]), "Nothing was slow; 10 iterations; 50 ms"),
+            ("restarts", make("restarted", healthy, [event("start", 0), event("restart", 4), event("restart", 6)]), "Nothing was slow; 50 ms per iteration; started again 2 times"),
             ("hostile", make("hostile", healthy + slow, [event("start", 0), event("onset", 10, seen="<b>link</b>")]), "&lt;b&gt;link")):
         said = answer(path)
         lacks = [part for part in wanted.split("; ") if part not in said]
