@@ -75,6 +75,11 @@ void sl_levels_lose(sl_control_core *c, int rank);
 void sl_levels_interrupt(sl_control_core *c);
 void sl_levels_continue(sl_control_core *c);
 
+/** A profile shows that iterations are slow, though since their shape changed none was healthy: an onset. The
+ * next profile does not show it. */
+void sl_levels_slow(sl_control_core *c);
+void sl_levels_not_slow(sl_control_core *c);
+
 /* ---- profiling.c ---- */
 
 typedef struct sl_profiled {
@@ -104,7 +109,8 @@ typedef struct sl_profile_comparison {
     const double *taken;                   /* of each suspect: sl_call_profile_taken */
     const double *lost; /* [ranks of the job] of the last profile, as of sl_call_profile_weigh; NULL: none */
     int transfers;      /* the same */
-    int doubtful;       /* compared with iterations that may have been slow already */
+    int doubtful;       /* compared with iterations that may have been slow already, or that
+                              were of another shape */
 } sl_profile_comparison;
 
 /** The profile that has arrived is the healthy reference; it is compared with it; none counts as healthy any

@@ -112,7 +112,7 @@ static void begin_levels(sl_control_core *c, const sl_sample *sample, const char
 }
 
 static void became_slow(sl_control_core *c, const sl_change *change, int64_t iteration, int history) {
-    if (!c->view.slow)
+    if (!c->view.slow || c->view.healthy_ms <= 0)
         c->view.healthy_ms = change->before;
     c->view.slow = 1;
     c->view.onset = iteration;
@@ -125,9 +125,29 @@ static void became_slow(sl_control_core *c, const sl_change *change, int64_t ite
     sl_control_feed(c, SL_IN_ONSET, sl_references_onset(c, past(c->levels, change->index)->start));
 }
 
+void sl_levels_slow(sl_control_core *c) {
+    char decided[64];
+    c->view.slow = 1;
+    c->view.onset = c->view.iteration;
+    c->view.onsets++;
+    snprintf(decided, sizeof decided, "profiling %d iterations", SL_PROFILE_ITERATIONS);
+    sl_control_report(c, SL_EVENT_ONSET, "ranks compute longer than before iterations changed", decided,
+                      NULL);
+    sl_control_note(c, SL_IN_ONSET, 1);
+}
+
+void sl_levels_not_slow(sl_control_core *c) {
+    c->view.slow = 0;
+    c->view.onset = -1;
+    c->view.reliefs++;
+    sl_control_report(c, SL_EVENT_RELIEF, "ranks compute as long as before iterations changed", "", NULL);
+    sl_control_note(c, SL_IN_RELIEF, 0);
+}
+
 static void became_fast(sl_control_core *c, const sl_change *change, int64_t iteration, int history) {
     int was_slow = c->view.slow;
-    int whole = !was_slow || change->after <= c->view.healthy_ms * (1 + SL_CHANGE_MIN);
+    int known = c->view.healthy_ms > 0; /* else any relief may be a whole one: another profile will show */
+    int whole = !was_slow || !known || change->after <= c->view.healthy_ms * (1 + SL_CHANGE_MIN);
     const char *decided = !was_slow ? "" : whole ? "the verdict is cleared" : "still slow: profiling again";
     c->view.slow = !whole;
     c->view.reliefs++;

@@ -7,6 +7,9 @@
 #define SHORTEST                                                                                             \
     SL_SECOND /* window of a profile: a quota stops a rank every 100 ms, and one pause is not evidence */
 #define LONGEST_WINDOW (600 * SL_SECOND)
+#define PATIENCE                                                                                             \
+    (4 * SL_SECOND)         /* while iterations are slow: an answer soon is worth more than an exact one */
+enum { FEWEST = 3 };        /* iterations: fewer occurrences of a call show nothing (call_measure.c) */
 #define PROFILE_CALLS 20000 /* of one rank, about */
 #define STRETCH_MAX 9
 
@@ -37,6 +40,8 @@ static void ask(sl_control_core *c, int stretch) {
     struct sl_profiling *p = c->profiling;
     sl_time level = sl_from_ms(c->view.level_ms > 0.001 ? c->view.level_ms : 0.001);
     int64_t iterations = SL_PROFILE_ITERATIONS, most = PROFILE_CALLS / (c->view.period + 1);
+    if (c->view.slow && level * iterations > PATIENCE)
+        iterations = PATIENCE / level > FEWEST ? PATIENCE / level : FEWEST;
     if (level * iterations < SHORTEST)
         iterations = SHORTEST / level;
     if (iterations > most)

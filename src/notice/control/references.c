@@ -10,8 +10,9 @@ struct sl_references {
     sl_call_profile *usual; /* replaces a missing reference for onsets after usual_until: its iterations may
                                have been slow already */
     sl_time usual_until, onset;
-    int usual_is_now; /* it is of this slow phase */
-    int doubtful;     /* the last profile was compared with `usual` */
+    sl_call_profile *former; /* healthy until iterations changed: it still shows how long ranks compute */
+    int usual_is_now;        /* it is of this slow phase */
+    int doubtful;            /* the last profile was compared with `usual` */
     double taken[SL_STATUS_SUSPECTS];
     double *lost;  /* [ranks of the job] */
     int transfers; /* as of sl_call_profile_weigh */
@@ -21,25 +22,82 @@ sl_status sl_references_open(sl_control_core *c) {
     return sl_alloc(&c->references, 1, sizeof *c->references);
 }
 
+static void forget(struct sl_references *r) {
+    sl_call_profile_close(r->healthy);
+    sl_call_profile_close(r->usual);
+    sl_call_profile_close(r->slow);
+    sl_call_profile_close(r->former);
+    r->healthy = r->usual = r->slow = r->former = NULL;
+}
+
 void sl_references_close(sl_control_core *c) {
     if (!c->references)
         return;
-    sl_references_drop(c);
+    forget(c->references);
     SL_FREE(c->references->lost, c->references);
 }
 
 void sl_references_drop(sl_control_core *c) {
     struct sl_references *r = c->references;
-    sl_call_profile_close(r->healthy);
-    sl_call_profile_close(r->usual);
-    sl_call_profile_close(r->slow);
-    r->healthy = r->usual = r->slow = NULL;
+    sl_call_profile *former = r->healthy ? r->healthy : r->former;
+    if (r->healthy)
+        r->healthy = NULL;
+    else
+        r->former = NULL;
+    forget(r);
+    r->former = former;
+}
+
+/* The suspects of `now`; writes why there are none into reason[size]. */
+static int find_suspects(sl_control_core *c, const sl_call_profile *now, const sl_call_profile *before,
+                         char *reason, size_t size) {
+    size_t count = 0;
+    int64_t error = sl_nodes_clock_error(&c->nodes);
+    if (!now)
+        return 0;
+    sl_status status = sl_call_profile_compare(now, before, error, c->view.suspect, SL_STATUS_SUSPECTS,
+                                               &count, reason, size);
+    if (status == SL_ENOMEM)
+        c->failed = status;
+    else if (status != SL_OK) /* the reference is of another shape: without it then */
+        status = sl_call_profile_compare(now, NULL, error, c->view.suspect, SL_STATUS_SUSPECTS, &count,
+                                         reason, size);
+    return status == SL_OK ? (int)count : 0;
+}
+
+static int are_devices(const sl_suspect *suspect, int count) {
+    for (int i = 0; i < count; i++)
+        if (suspect[i].component != SL_COMPONENT_DEVICE)
+            return 0;
+    return count > 0;
+}
+
+/* The profile of iterations that were of another shape, if it shows that ranks compute longer (of transfers,
+ * and of how long an iteration takes, it says nothing); NULL. */
+static const sl_call_profile *former_that_shows(sl_control_core *c, const sl_call_profile *now) {
+    const sl_call_profile *former = c->references->former;
+    char reason[256];
+    int repeats = 0;
+    if (!now || !former)
+        return NULL;
+    if (sl_call_profile_repeats(now, former, &repeats) != SL_OK)
+        c->failed = SL_ENOMEM;
+    int count = repeats ? find_suspects(c, now, former, reason, sizeof reason) : 0;
+    return are_devices(c->view.suspect, count) ? former : NULL;
 }
 
 void sl_references_keep(sl_control_core *c) {
     char seen[128];
     sl_profiled got = sl_profiling_take(c);
-    sl_references_drop(c);
+    if (former_that_shows(c, got.profile)) {
+        snprintf(seen, sizeof seen, "%zu calls of %d iterations", got.calls, got.iterations);
+        sl_control_report(c, SL_EVENT_PROFILED, seen, "not kept as the healthy reference",
+                          "ranks compute longer than before iterations changed");
+        sl_call_profile_close(got.profile);
+        sl_levels_slow(c);
+        return;
+    }
+    forget(c->references);
     c->references->healthy = got.profile;
     c->references->healthy_until = got.end;
     snprintf(seen, sizeof seen, "%zu calls of %d iterations on %d ranks", got.calls, got.iterations,
@@ -126,29 +184,29 @@ static void note_lost(sl_control_core *c, const sl_call_profile *now, const sl_c
         c->failed = SL_ENOMEM;
 }
 
-/* The suspects of `now`; writes why there are none into reason[size]. */
-static int find_suspects(sl_control_core *c, const sl_call_profile *now, const sl_call_profile *before,
-                         char *reason, size_t size) {
-    size_t count = 0;
-    int64_t error = sl_nodes_clock_error(&c->nodes);
-    if (!now)
-        return 0;
-    sl_status status = sl_call_profile_compare(now, before, error, c->view.suspect, SL_STATUS_SUSPECTS,
-                                               &count, reason, size);
-    if (status == SL_ENOMEM)
-        c->failed = status;
-    else if (status != SL_OK) /* the reference is of another shape: without it then */
-        status = sl_call_profile_compare(now, NULL, error, c->view.suspect, SL_STATUS_SUSPECTS, &count,
-                                         reason, size);
-    return status == SL_OK ? (int)count : 0;
+/* Nothing but the former profile had shown that iterations are slow, and now it does not. */
+static void withdraw(sl_control_core *c) {
+    struct sl_references *r = c->references;
+    sl_call_profile_close(r->former);
+    r->former = NULL;
+    sl_levels_not_slow(c);
 }
 
 void sl_references_compare(sl_control_core *c) {
     struct sl_references *r = c->references;
     sl_profiled now = sl_profiling_take(c);
     const sl_call_profile *before = to_compare_with(r);
-    r->doubtful = before && before == r->usual;
-    const char *why = r->doubtful ? "compared with iterations that may have been slow already" : NULL;
+    if (!before)
+        before = former_that_shows(c, now.profile);
+    if (!before && c->view.healthy_ms <= 0) {
+        sl_call_profile_close(now.profile);
+        withdraw(c);
+        return;
+    }
+    r->doubtful = before && before != r->healthy;
+    const char *why = !r->doubtful          ? NULL
+                      : before == r->former ? "compared with iterations of another shape"
+                                            : "compared with iterations that may have been slow already";
     char reason[256] = "", seen[256];
     if (now.profile && before == r->healthy)
         now.profile->missing = sl_control_missing(c);

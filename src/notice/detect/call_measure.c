@@ -86,6 +86,7 @@ static sl_call_measure compare_rank(const sl_call_comparison *c, int r, int blur
     m->expected *= same > 1.05 ? same : 1;
     m->excess = m->now - m->expected;
     m->ratio = m->expected > 0 ? m->now / m->expected : m->now > 0 ? INFINITY : 1;
+    m->error = sqrt(error2);
     m->slow = stands_out(m, error2, c->span);
     return measure;
 }

@@ -8,6 +8,7 @@
 typedef struct sl_call_measure {
     double now, expected; /* ns: per transfer for groups, computing in the window for ranks */
     double excess;        /* ns over the window */
+    double error;         /* its standard error, of ranks compared with a healthy profile */
     double ratio;
     int slow, known; /* known: there was something to compare with */
 } sl_call_measure;

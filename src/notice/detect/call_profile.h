@@ -50,3 +50,8 @@ double sl_call_profile_taken(const sl_call_profile *now, const sl_call_profile *
 sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL,
                                   int64_t clock_error, sl_suspect *suspect, size_t most, size_t *count,
                                   char *reason, size_t reason_size);
+
+/** Whether `now` has the calls of `before`, in other numbers or another order: each rank computes between the
+ * same calls as it did, none of them less, and at least half of the ranks as long. Then a rank that computes
+ * longer is slow, and has no other work, nor work that another rank had. SL_ENOMEM. */
+sl_status sl_call_profile_repeats(const sl_call_profile *now, const sl_call_profile *before, int *repeats);

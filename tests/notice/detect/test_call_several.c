@@ -282,6 +282,47 @@ static void what_explains_little_of_the_missing_time_is_not_named(void **state) 
     sl_call_profile_close(slow);
 }
 
+/* ---- iterations that have changed ---- */
+
+static int repeats(program *before, program *now, int iterations) {
+    int found;
+    sl_call_profile *x = profile(before, 12, 1000 * US), *y = profile(now, iterations, 9000000 * US);
+    assert_ok(sl_call_profile_repeats(y, x, &found));
+    sl_call_profile_close(x);
+    sl_call_profile_close(y);
+    return found;
+}
+
+static void calls_repeat_while_some_ranks_compute_longer(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++) {
+        program before, now;
+        program_data(&before, 4, seed() + i);
+        program_data(&now, 4, seed() + 100 + i);
+        assert_true(repeats(&before, &now, 20));
+        now.slowdown[i % 4] = 1.4 + 0.05 * (double)i;
+        assert_true(repeats(&before, &now, 20));
+        now.slowdown[(i + 1) % 4] = 1.8;
+        assert_true(repeats(&before, &now, 7));
+    }
+}
+
+static void calls_do_not_repeat_if_the_work_is_another(void **state) {
+    (void)state;
+    program before, now;
+    program_data(&before, 4, seed());
+    program_data(&now, 4, seed() + 1);
+    before.slowdown[1] = now.slowdown[2] = 1.8; /* it has moved */
+    assert_false(repeats(&before, &now, 20));
+    before.slowdown[1] = 1; /* it grew */
+    now.slowdown[0] = now.slowdown[1] = 1.8;
+    assert_false(repeats(&before, &now, 20));
+    program_pipelines(&now, 4, 1, 0, seed());
+    assert_false(repeats(&before, &now, 20));
+    program_data(&now, 6, seed());
+    assert_false(repeats(&before, &now, 20));
+}
+
 int main(void) {
     printf("seed %llu (SL_SEED)\n", (unsigned long long)seed());
     const struct CMUnitTest tests[] = {
@@ -298,6 +339,8 @@ int main(void) {
         cmocka_unit_test(some_interrupted_tests_do_not_hide_who_computes_longer),
         cmocka_unit_test(what_explains_little_of_the_missing_time_is_not_named),
         cmocka_unit_test(what_costs_little_is_not_named_beside_what_costs_much),
+        cmocka_unit_test(calls_repeat_while_some_ranks_compute_longer),
+        cmocka_unit_test(calls_do_not_repeat_if_the_work_is_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
