@@ -45,7 +45,7 @@ typedef struct shared {
     _Atomic int64_t controller_cpu, agents_cpu[MOST_PROCESSES]; /* ns */
     _Atomic int64_t late[MOST_PROCESSES]; /* ns by which the latest step of the last second came late */
     _Atomic int64_t controller_late;
-    _Atomic int nodes, ranks, lost, right, wrong, refused;
+    _Atomic int nodes, ranks, right, abstained, wrong, refused;
     _Atomic int stop;
 } shared;
 
@@ -271,7 +271,10 @@ static void on_event(void *context, const sl_event *event) {
         reach(ONSET);
     else if (event->kind == SL_EVENT_VERDICT) {
         reach(VERDICT);
-        atomic_fetch_add(event->rank == slow_rank() ? &all->right : &all->wrong, 1);
+        atomic_fetch_add(event->rank == slow_rank()            ? &all->right
+                         : strstr(event->facts, "\"unknown\"") ? &all->abstained
+                                                               : &all->wrong,
+                         1);
     }
 }
 
@@ -370,11 +373,12 @@ static void print_result(const sample *calm, const sample *before, const sample 
     int64_t late = 0;
     for (int i = 0; i < MOST_PROCESSES; i++)
         late = atomic_load(&all->late[i]) > late ? atomic_load(&all->late[i]) : late;
-    printf(", \"right\": %d, \"wrong\": %d, \"refused\": %d, \"agents_late_ms\": %.1f, "
+    printf(", \"right\": %d, \"abstained\": %d, \"wrong\": %d, \"refused\": %d, \"agents_late_ms\": %.1f, "
            "\"controller_late_ms\": %.1f, "
            "\"store_peak_mb\": %.0f",
-           atomic_load(&all->right), atomic_load(&all->wrong), atomic_load(&all->refused), (double)late / 1e6,
-           (double)atomic_load(&all->controller_late) / 1e6, (double)end->memory / 1e6);
+           atomic_load(&all->right), atomic_load(&all->abstained), atomic_load(&all->wrong),
+           atomic_load(&all->refused), (double)late / 1e6, (double)atomic_load(&all->controller_late) / 1e6,
+           (double)end->memory / 1e6);
     print_rates("calm", calm, before);
     print_rates("slow", before, end);
     printf("}\n");
