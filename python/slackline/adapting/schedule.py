@@ -133,11 +133,14 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
                 one.begin(measured, self._stages[0].device)
             for stage in bare:
                 timings.unwrap(stage)
+            if bare:
+                self._maybe_compute_loss = self._unwatched_loss
             try:
                 super(AdaptedSchedule, self)._step_microbatches(arg_mbs, kwarg_mbs, target_mbs, *arguments, **options)
             finally:
                 for stage in bare:
                     timings.wrap_again(stage)
+                self.__dict__.pop("_maybe_compute_loss", None)
                 for one in keeping:
                     one.end(self._stages[0].device)
         if self._is_renumbered and self.pipeline_order_with_comms is not self._forwards:
@@ -162,6 +165,10 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
             agent.abandon(error)
             raise
         agent.end()
+
+    @property
+    def _unwatched_loss(self) -> Callable[..., Any]:
+        return super()._maybe_compute_loss  # type: ignore[no-any-return]
 
     def _maybe_compute_loss(self, stage: Any, *arguments: Any, **options: Any) -> Any:
         before = kept.hooks()
