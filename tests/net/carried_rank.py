@@ -18,7 +18,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B  # noqa: E402
 
-STEPS, MICROBATCHES, ROWS, WIDTH = 60, 6, 512, 256  # a message has 1 MiB
+STEPS, MICROBATCHES, ROWS, WIDTH = 66, 6, 512, 256  # a message has 1 MiB
 KILLS = {44: 0, 48: 1, 52: 0, 56: 1}  # the step, and the rank
 
 

@@ -30,6 +30,7 @@ CLOSING_S = 10.0  # for a search at the end of the process
 DECIDING = 0.1  # share of a step for which the first rank waits for an urgent decision
 # While nothing changes, so many steps are measured that measuring costs at most SHARE of the time, but at least one of SPARSEST
 SHARE, SPARSEST = 0.002, 16
+CARRIED = 8  # instead of SPARSEST, while delegates carry the messages: their events come with the records of measured steps
 AHEAD = 3  # likewise, steps without a header of their own: a decision takes effect so many steps later
 STEP_COST_NS, ROW_COST_NS = 5e5, 5e4  # of a measured step, and of each op and message in it
 
@@ -74,6 +75,7 @@ class Leader:
         self._shape, self._lower, self._handler = shape, lower, Handler(on_event) if on_event is not None else None
         self._job, self._course, self._device_lag = job, Course(), device_lag
         self._samples, self._calm = samples, False  # calm: set by the thread that decides
+        self._sparsest, self._most_ahead = SPARSEST, AHEAD
         self._measured, self._interval = 0, 1  # the latest measured step; the steps from one to the next
         self._announced = self._ended = self._bundles = 0  # with replicas: steps, and bundles of each replica that have been read
         self._began = 0  # ns: the begin of the latest step
@@ -109,6 +111,10 @@ class Leader:
             if self._handler is not threading.current_thread():
                 self._handler.join(CLOSING_S)
 
+    def hear_transport(self) -> None:
+        """Delegates carry the messages: their events must not wait as long."""
+        self._sparsest, self._most_ahead = CARRIED, 0
+
     @property
     def is_calling(self) -> bool:
         """Whether this is the thread in which `on_event` is called."""
@@ -133,7 +139,7 @@ class Leader:
             if self.folder is not None:
                 self.folder.ran(record.step, (record.end - record.begin) / 1e6)
             cost = STEP_COST_NS + ROW_COST_NS * len(rows)
-            self._interval = min(SPARSEST, 1 + int(cost / (SHARE * max(1, record.end - record.begin))))
+            self._interval = min(self._sparsest, 1 + int(cost / (SHARE * max(1, record.end - record.begin))))
             self._notice(record.version, record.begin - self._began if self._job is not None and self._began else record.end - record.begin)
             self._began = record.begin
 
@@ -168,7 +174,7 @@ class Leader:
 
     def _ahead(self, step: int) -> int:
         """How many steps after this one, which is not measured, need no header: until the next measured one, or the next comparison of clocks."""
-        return min(AHEAD, self._measured + self._interval - 1 - step, CLOCKS_EVERY - 1 - step % CLOCKS_EVERY)
+        return min(self._most_ahead, self._measured + self._interval - 1 - step, CLOCKS_EVERY - 1 - step % CLOCKS_EVERY)
 
     def header(self, step: int, clocks: bool, collect: Callable[[int], List[List[Any]]]) -> Tuple[Header, bytes]:
         """Called before each step with a header. collect(lag): the new records of the other ranks of this pipeline."""

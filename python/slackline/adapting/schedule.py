@@ -376,8 +376,10 @@ def _open(round: Round, given: Given, shape: Shape, communicators: Optional[int]
                                     lambda: free_bytes(given.stages[0].device, round.sharing), out, on_event)
     if carried is not None:
         agent.carrier, agent.kept.groups = carried
-        if agent.leader is not None and agent.leader.folder is not None:
-            agent.leader.folder.delegates = transport.number if transport is not None else 0
+        if agent.leader is not None:
+            agent.leader.hear_transport()
+            if agent.leader.folder is not None:
+                agent.leader.folder.delegates = transport.number if transport is not None else 0
     agent.kept.splits_itself, agent.kept.mixes = order.is_split(given.rows), len(given.stages) > 1
     for stage in given.stages:
         timings.wrap(stage, agent.kept)
