@@ -134,7 +134,7 @@ class AdaptedSchedule(taking_lists(_PipelineScheduleRuntime)):  # type: ignore[m
             for stage in bare:
                 timings.unwrap(stage)
             if bare:
-                self._maybe_compute_loss = self._unwatched_loss
+                self.__dict__["_maybe_compute_loss"] = self._unwatched_loss
             try:
                 super(AdaptedSchedule, self)._step_microbatches(arg_mbs, kwarg_mbs, target_mbs, *arguments, **options)
             finally:
