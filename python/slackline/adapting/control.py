@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control messages between the ranks of a pipeline, and between the first ranks of its replicas. Before each step the first rank
-sends a header with the order to all ranks; while nothing changes, one header is for several steps. After a measured step all ranks send a record of their measurements to the first rank.
-These messages use a separate Gloo group.
+sends a header with the order to all ranks; while nothing changes, one header is for several steps. After a measured step all ranks
+send a record of their measurements to the first rank. These messages use a separate Gloo group.
 
 The training thread makes all calls, and none waits for another rank longer than the training does: the ranks that wait for a
 header need the first rank's activations next anyway, and a record is read two steps after it was sent. (A thread that waits in

@@ -31,7 +31,7 @@ DECIDING = 0.1  # share of a step for which the first rank waits for an urgent d
 # While nothing changes, so many steps are measured that measuring costs at most SHARE of the time, but at least one of SPARSEST
 SHARE, SPARSEST = 0.002, 16
 CARRIED = 8  # instead of SPARSEST, while delegates carry the messages: their events come with the records of measured steps
-AHEAD = 3  # likewise, steps without a header of their own: a decision takes effect so many steps later
+AHEAD = 3  # while nothing changes, steps without a header of their own: a decision takes effect up to so many steps later
 STEP_COST_NS, ROW_COST_NS = 5e5, 5e4  # of a measured step, and of each op and message in it
 
 
