@@ -7,8 +7,8 @@ from test_restart import Runs
 from test_restart_hosts import Hosts
 from training import Result, kill, until
 
-TOLERANCE = 1e-5 # of losses of other numbers of replicas (docs/design.md), relative as in test_ladder.py: nearly all iterations
-RARE = 1e-3 # and the rest: AdamW enlarges the rounding of a gradient that nearly cancels, as a rare character's does
+TOLERANCE = 1e-6 # of losses of other numbers of replicas, relative as in test_ladder.py; undisturbed runs: 6e-9
+RATE = "optimizer.lr=1e-4" # at 1e-3 AdamW enlarges the rounding of gradients that nearly cancel: 1e-7 to 1e-3 after 90 iterations, depending on the text
 
 
 class Elastic:
@@ -17,14 +17,14 @@ class Elastic:
     def __init__(self, build, source, folder, iterations, pace, fixed=()):
         self.runs = Runs(build, source, folder, iterations)
         self.hosts = Hosts(build, folder)
-        self.fixed = (f"device.pace_ms={{F: {pace}, I: {pace}, W: {pace}}}", *fixed)
+        self.fixed = (RATE, f"device.pace_ms={{F: {pace}, I: {pace}, W: {pace}}}", *fixed)
         self.known = {}
 
     def undisturbed(self, *layout):
         """By iteration: the loss, and the samples consumed."""
         if layout not in self.known:
             out = self.runs.out()
-            with self.runs.start(*layout, out=out) as run:
+            with self.runs.start(RATE, *layout, out=out) as run:
                 code, error = run.end(120)
             assert code == 0, error
             self.known[layout] = Result(out)
@@ -52,9 +52,8 @@ class Elastic:
         samples = [line["samples"] for line in expected.metrics]
         assert len(set(samples)) == count, "two iterations have the same samples: this test says nothing"
         assert [line["samples"] for line in result.metrics] == samples, f"{name}: other samples than the undisturbed run"
-        apart = sorted(abs(float(one["loss"]) / float(other["loss"]) - 1) for one, other in zip(result.metrics, expected.metrics))
-        usual, worst = apart[int(0.95 * count)], apart[-1]
-        assert usual < TOLERANCE and worst < RARE, f"{name}: losses differ by {worst}, 95 % of them by at most {usual}"
+        worst = max(abs(float(one["loss"]) / float(other["loss"]) - 1) for one, other in zip(result.metrics, expected.metrics))
+        assert worst < TOLERANCE, f"{name}: losses differ by {worst}"
         if bits:
             assert result.bits == expected.bits, f"{name}: other bits"
         return result, worst
