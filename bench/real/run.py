@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Training in which nothing is paced and nothing emulated: real ops on all cores, over two network namespaces whose links the kernel shapes.
 
-Usage: bench/real/run.py [BUILD_DIR] [--case NAME]... [--iterations N] [--write docs/results/evidence/real.md]
+Usage: bench/real/run.py [BUILD_DIR] [--case NAME]... [--iterations N] [--layers N] [--write docs/results/evidence/real.md]
 A case runs for N iterations (60). From the first third on something is slow, until the end of the second third. Healthy, slow (the first iterations
 of the second third, until the schedule changes), adapted and relieved: medians of the measured time and of measured over predicted. The prediction is
-made before an iteration, from what was measured in earlier ones. Goal: within 5%.
+made before an iteration, from what was measured in earlier ones. Goal: within 5%. The model has as many layers as let a healthy iteration of two ranks
+take about 0.6 s, found by a short run: ops then last longer than the period of a processor quota.
 
 Links get a rate by tbf. For latency the kernel here has no netem: frames are held back by a process of the bench (far.py), outside of our code.
 Needs root, for namespaces, TAP interfaces and processor quotas; says so and ends with 77 where it has no right to them."""
@@ -24,6 +25,8 @@ from far import NAME as FAR, FarLink  # noqa: E402
 from lab import Forbidden, Lab, permitted  # noqa: E402
 
 QUOTA_US = 10000  # the period in which a share of a processor is given: shorter than an op, so that ops are slow, not interrupted
+
+USUAL_MS = 600  # of a healthy iteration
 
 REAL_TIME_US = 800000  # of a second, for the threads that pass messages, of all ranks
 
@@ -143,9 +146,9 @@ class Case:
     def __init__(self, name, ranks, trouble, rails=("rail0",), share=None, pinned=False, **keys):
         self.name, self.ranks, self.trouble, self.rails, self.share, self.pinned, self.keys = name, ranks, trouble, rails, share, pinned, keys
 
-    def run_file(self, iterations):
+    def run_file(self, iterations, layers):
         ranks = sum(self.ranks)
-        return {"model": {"kind": "gpt2", "layers": 4, "width": 128, "heads": 4, "context": 128},
+        return {"model": {"kind": "gpt2", "layers": layers, "width": 128, "heads": 4, "context": 128},
                 "data": {"files": [os.path.join(source, "docs", "*.md")], "seed": 1}, "parallel": {"pipeline": ranks},
                 "batch": {"microbatches": 8, "size": 2}, "iterations": iterations, "schedule": "1f1b", "adapt": True,
                 "device": {"kind": "cpu", "threads": 1}, "transport": "delegated", "network": {"rails": list(self.rails), "outage_s": 60}, **self.keys}
@@ -189,8 +192,8 @@ def pin(processes, core):
 class Job:
     """One run of a case in its laboratory."""
 
-    def __init__(self, build, case, iterations):
-        self.build, self.case, self.iterations = build, case, iterations
+    def __init__(self, build, case, iterations, layers):
+        self.build, self.case, self.iterations, self.layers = build, case, iterations, layers
         self.link = self.groups = None
 
     def rows(self):
@@ -214,7 +217,7 @@ class Job:
         with Lab(rails=2, mbit=10000) as self.lab, tempfile.TemporaryDirectory(prefix="slackline-real-") as folder, FarLink(self.lab) as self.link:
             self.out, self.log, path = (os.path.join(folder, name) for name in ("out", "log", "run.yaml"))
             with open(path, "w") as file:
-                json.dump(case.run_file(self.iterations), file)
+                json.dump(case.run_file(self.iterations, self.layers), file)
             words = [os.path.join(self.build, "slackline"), "train", path, "--out", self.out]
             with open(self.log, "w") as log:
                 self.process = subprocess.Popen(self.lab.mpirun(folder, case.ranks, words), stdout=log, stderr=subprocess.STDOUT)
@@ -265,28 +268,36 @@ def table(found):
     return "\n".join(lines)
 
 
+def enough_layers(build):
+    """A multiple of 4, so that 4 ranks have equal stages."""
+    rows, _, _, _ = Job(build, CASES[0], 12, 4).measure()
+    return 4 * max(1, round(USUAL_MS / statistics.median(row["time_ms"] for row in rows[4:])))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", nargs="?", default=os.path.join(source, "build"))
     parser.add_argument("--case", action="append", help="one of: " + "; ".join(case.name for case in CASES))
     parser.add_argument("--iterations", type=int, default=60)
+    parser.add_argument("--layers", type=int)
     parser.add_argument("--write")
     arguments = parser.parse_args()
     why = permitted() or (None if os.access(Groups.ROOT, os.W_OK) and os.path.exists("/dev/net/tun") else "no cgroup of processors, or no /dev/net/tun")
     if why:
         print("skipped:", why)
         return 77
-    found = {}
+    build, found = os.path.abspath(arguments.build), {}
+    layers = arguments.layers or enough_layers(build)
     for case in CASES:
         if arguments.case and case.name not in arguments.case:
             continue
-        rows, slow, relieved, events = Job(os.path.abspath(arguments.build), case, arguments.iterations).measure()
+        rows, slow, relieved, events = Job(build, case, arguments.iterations, layers).measure()
         found[case.name] = phases(rows, slow, relieved)
         print(f"{case.name}: slow from {slow} to {relieved};", "; ".join(f"{one['iteration']} {one['kind']} {one.get('seen', '')[:70]} -> {one.get('decided', '')[:70]}" for one in events if one["kind"] != "profile"),
               file=sys.stderr)
-    command = "bench/real/run.py" + "".join(f' --case "{name}"' for name in arguments.case or []) + (f" --write {arguments.write}" if arguments.write else "")
+    command = "bench/real/run.py" + "".join(f' --case "{name}"' for name in arguments.case or []) + (f" --layers {layers}" if arguments.layers else "") + (f" --write {arguments.write}" if arguments.write else "")
     page.finish(arguments.write, "Nothing paced, nothing emulated",
-                f"`{command}`: {arguments.iterations} iterations each, {page.machine()}. Ops are real, rails are shaped by the kernel, latency is made by a\n"
+                f"`{command}`: {arguments.iterations} iterations each of a model of {layers} layers, {page.machine()}. Ops are real, rails are shaped by the kernel, latency is made by a\n"
                 "process that holds back frames. The trouble lasts from the first third to the end of the second one.\n\n" + table(found))
     return 0
 
