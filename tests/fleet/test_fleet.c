@@ -27,7 +27,23 @@ static void small_jobs_with_any_fault_keep_every_promise(void **state) {
     every_promise_holds(first, text ? 1 : cases(40));
 }
 
+/* Clocks are asked in turns: a reference that is taken before the last turn lacks the ranks of those nodes. */
+static void each_of_many_nodes_is_in_the_healthy_reference(void **state) {
+    (void)state;
+    for (int node = 100; node < 384; node += 100) {
+        fleet_plan plan = fleet_plan_of(1, 384);
+        fleet_result result;
+        plan.per_node = 1;
+        plan.fault[0].node = node;
+        assert_true(plan.clocks && plan.fault[0].kind == FLEET_SLOW_HOST && plan.faults == 1);
+        fleet_run(&plan, 0, &result);
+        if (result.broken || !result.named)
+            fail_msg("node %d is not named: %s", node, result.broken ? result.why : "abstained");
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(small_jobs_with_any_fault_keep_every_promise)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(small_jobs_with_any_fault_keep_every_promise),
+                                       cmocka_unit_test(each_of_many_nodes_is_in_the_healthy_reference)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -199,7 +199,7 @@ static void take_sample(sl_control_core *c, const sl_sample *sample) {
     int changed = sl_detector_add(l->detector, sample->time_ms, &change);
     c->view.level_ms = sl_detector_level(l->detector);
     if (!changed) {
-        if (l->since_change >= STABLE && !c->view.slow && !history)
+        if (l->since_change >= STABLE && !c->view.slow && !history && sl_nodes_asked(&c->nodes))
             sl_control_feed(c, SL_IN_STABLE, 0);
         return;
     }

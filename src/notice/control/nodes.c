@@ -199,6 +199,13 @@ int sl_nodes_timed(const sl_nodes *nodes) {
     return 1;
 }
 
+int sl_nodes_asked(const sl_nodes *nodes) {
+    for (size_t i = 0; i < nodes->count; i++)
+        if (nodes->node[i].alive && !nodes->node[i].same_clock && !nodes->node[i].asked)
+            return 0;
+    return 1;
+}
+
 const sl_job_node *sl_nodes_of_rank(const sl_nodes *nodes, int rank, int *pid) {
     const struct sl_node_index *l = nodes->lookup;
     if (l && l->stale)
@@ -233,7 +240,7 @@ json_t *sl_nodes_times(const sl_nodes *nodes, sl_time time) {
     json_t *times = json_object();
     for (size_t i = 0; times && i < nodes->count; i++) {
         const sl_job_node *n = &nodes->node[i];
-        if (n->alive && !n->same_clock)
+        if (n->alive && !n->same_clock && n->offset.trips > 0)
             json_object_set_new(times, n->name, json_integer((json_int_t)(time + n->offset.offset)));
     }
     if (times && nodes->clock[0])

@@ -55,6 +55,10 @@ int sl_nodes_world(const sl_nodes *nodes);
 int sl_nodes_whole(const sl_nodes *nodes);
 int sl_nodes_timed(const sl_nodes *nodes);
 
+/** Whether each living node has been asked for its clock: those that are still unknown do not answer. A profile
+ * before that would lack the ranks of all nodes whose turn has not come. */
+int sl_nodes_asked(const sl_nodes *nodes);
+
 /** The node of a rank; NULL: none. *pid may be NULL. */
 const sl_job_node *sl_nodes_of_rank(const sl_nodes *nodes, int rank, int *pid);
 
