@@ -278,7 +278,8 @@ static double max_exposed(const sl_spread *s) {
 /* The expected time of a transfer, and its squared standard error; nonzero if known. Complete transfers are
  * compared with complete ones: the rest of the others depends on arrival times. If there are none any more,
  * the minimum wait is compared. If there never were any, a transfer is late when it takes longer than the
- * healthy wait and longer than others of its kind. */
+ * healthy wait and longer than others of its kind. A collective that is new in a partial profile says nothing:
+ * two of its members, seen alone, would be taken for a link. */
 static sl_status expect_transfer(const sl_call_comparison *c, size_t at, kind *like, double *expected,
                                  double *error2, int *known) {
     const sl_call_group *g = &c->now->group[at];
@@ -298,6 +299,7 @@ static sl_status expect_transfer(const sl_call_comparison *c, size_t at, kind *l
     } else {
         *known = like->count >= (c->healthy ? FEW : 2);
     }
+    *known &= before || g->message || !c->partial;
     return SL_OK;
 }
 
@@ -326,8 +328,10 @@ static sl_status compare_group(sl_call_comparison *c, size_t at, kind *like) {
 sl_status sl_call_measure_all(sl_call_comparison *c) {
     SL_TRY(sl_alloc(&c->rank, (size_t)c->now->ranks, sizeof *c->rank));
     SL_TRY(sl_alloc(&c->group, c->now->groups, sizeof *c->group));
-    for (int r = 0; r < c->now->ranks; r++)
+    for (int r = 0; r < c->now->ranks; r++) {
         c->span = c->now->rank[r].span > c->span ? c->now->rank[r].span : c->span;
+        c->partial |= c->now->rank[r].span <= 0;
+    }
     SL_TRY(compare_ranks(c));
     kind like = {0};
     for (size_t g = 0; g < c->now->groups; g++)

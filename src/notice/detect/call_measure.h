@@ -16,6 +16,7 @@ typedef struct sl_call_measure {
 typedef struct sl_call_comparison {
     const sl_call_profile *now, *healthy;
     double clock_error, span; /* span: of the longest window */
+    int partial;              /* ranks have no calls in `now`: a collective may have more members than seen */
     sl_call_measure *rank;    /* [ranks] */
     sl_call_measure *group;   /* [groups] */
     int blurred;              /* a rank that is slow only with its blurred gaps; -1: none */

@@ -287,6 +287,32 @@ static void a_slow_group_is_named_and_one_that_only_waits_is_not(void **state) {
     assert_link(a, 2, 6);
 }
 
+/* Half of the members of a slow collective would be a link. */
+static void ranks_without_records_blame_no_link(void **state) {
+    (void)state;
+    program before, now;
+    sl_call_profile *part;
+    program_pipelines(&before, 2, 4, 0, seed());
+    program_pipelines(&now, 2, 4, 0, seed() + 1);
+    now.group_time[1] = 12000 * US;
+    sl_call_profile *healthy = profile(&before, 12, 1000 * US);
+    program_run run = program_go(&now, 12, 9000000 * US);
+    size_t kept = 0;
+    for (size_t i = 0; i < run.calls; i++)
+        if (run.call[i].rank >= 4)
+            run.call[kept++] = run.call[i];
+    assert_ok(sl_call_profile_make(run.call, kept, now.ranks, 0, &part));
+    free(run.call);
+    answer with = compare(part, healthy), without = compare(part, NULL);
+    for (size_t i = 0; i < with.count + without.count; i++) {
+        const sl_suspect *s = i < with.count ? &with.suspect[i] : &without.suspect[i - with.count];
+        if (s->component != SL_COMPONENT_UNKNOWN)
+            fail_msg("named: %s", s->why);
+    }
+    sl_call_profile_close(healthy);
+    sl_call_profile_close(part);
+}
+
 static void clocks_that_may_be_that_far_apart_blame_no_link(void **state) {
     (void)state;
     program before, now;
@@ -413,6 +439,7 @@ int main(void) {
         cmocka_unit_test(a_link_is_named_though_its_rank_s_other_link_is_a_little_slower),
         cmocka_unit_test(the_last_of_a_pipeline_and_its_group_point_at_its_host),
         cmocka_unit_test(a_slow_group_is_named_and_one_that_only_waits_is_not),
+        cmocka_unit_test(ranks_without_records_blame_no_link),
         cmocka_unit_test(clocks_that_may_be_that_far_apart_blame_no_link),
         cmocka_unit_test(two_faults_are_both_named),
         cmocka_unit_test(when_all_ranks_compute_longer_nobody_is_blamed),
