@@ -330,7 +330,7 @@ sl_status sl_call_measure_all(sl_call_comparison *c) {
     SL_TRY(sl_alloc(&c->group, c->now->groups, sizeof *c->group));
     for (int r = 0; r < c->now->ranks; r++) {
         c->span = c->now->rank[r].span > c->span ? c->now->rank[r].span : c->span;
-        c->partial |= c->now->rank[r].span <= 0;
+        c->partial |= c->now->rank[r].kind == 0;
     }
     SL_TRY(compare_ranks(c));
     kind like = {0};

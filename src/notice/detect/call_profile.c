@@ -258,7 +258,7 @@ static sl_status make_rank(const sl_call *c, size_t calls, int computes, sl_call
         *(gap.blurred ? &r->blurred : &r->computing) += time;
         end = c[i].end > end ? c[i].end : end;
     }
-    r->span = (double)(end - c[0].start);
+    r->span = (double)(end - c[0].end); /* the first call may have begun long before: in a hold */
     r->kind = kind_of(c, calls);
     merge_gaps(r);
     merge_volumes(r);

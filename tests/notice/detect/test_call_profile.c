@@ -287,6 +287,26 @@ static void a_slow_group_is_named_and_one_that_only_waits_is_not(void **state) {
     assert_link(a, 2, 6);
 }
 
+/* As after a hold that only some agents saw: without a healthy profile, shares of windows are compared. */
+static void a_call_from_long_before_the_window_is_no_time_of_it(void **state) {
+    (void)state;
+    program p;
+    sl_call_profile *made;
+    program_data(&p, 6, seed());
+    program_run run = program_go(&p, 12, 9000000 * US);
+    for (int r = 0; r < 4; r++) {
+        sl_call *first = NULL;
+        for (size_t i = 0; i < run.calls; i++)
+            if (run.call[i].rank == r && (!first || run.call[i].start < first->start))
+                first = &run.call[i];
+        first->start -= 4000000 * US;
+    }
+    assert_ok(sl_call_profile_make(run.call, run.calls, p.ranks, 0, &made));
+    free(run.call);
+    assert_nothing(compare(made, NULL));
+    sl_call_profile_close(made);
+}
+
 /* Half of the members of a slow collective would be a link. */
 static void ranks_without_records_blame_no_link(void **state) {
     (void)state;
@@ -440,6 +460,7 @@ int main(void) {
         cmocka_unit_test(the_last_of_a_pipeline_and_its_group_point_at_its_host),
         cmocka_unit_test(a_slow_group_is_named_and_one_that_only_waits_is_not),
         cmocka_unit_test(ranks_without_records_blame_no_link),
+        cmocka_unit_test(a_call_from_long_before_the_window_is_no_time_of_it),
         cmocka_unit_test(clocks_that_may_be_that_far_apart_blame_no_link),
         cmocka_unit_test(two_faults_are_both_named),
         cmocka_unit_test(when_all_ranks_compute_longer_nobody_is_blamed),
