@@ -258,7 +258,9 @@ static sl_status make_rank(const sl_call *c, size_t calls, int computes, sl_call
         *(gap.blurred ? &r->blurred : &r->computing) += time;
         end = c[i].end > end ? c[i].end : end;
     }
-    r->span = (double)(end - c[0].end); /* the first call may have begun long before: in a hold */
+    r->span = (double)(end - c[0].start);
+    r->first[0] = c[0].start;
+    r->first[1] = c[0].end;
     r->kind = kind_of(c, calls);
     merge_gaps(r);
     merge_volumes(r);
@@ -335,6 +337,18 @@ static sl_status make_ranks(const sl_call *call, size_t calls, sl_call_profile *
     return status;
 }
 
+/* A first call may have begun long before the window, in a hold: then it counts from the beginning of the
+ * window, which is not after the first end of all. */
+static void clip_windows(sl_call_profile *p) {
+    int64_t begin = INT64_MAX;
+    for (int r = 0; r < p->ranks; r++)
+        if (p->rank[r].kind && p->rank[r].first[1] < begin)
+            begin = p->rank[r].first[1];
+    for (int r = 0; r < p->ranks; r++)
+        if (p->rank[r].kind && p->rank[r].first[0] < begin)
+            p->rank[r].span -= (double)(begin - p->rank[r].first[0]);
+}
+
 sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, int64_t clock_error,
                                sl_call_profile **profile) {
     sl_meetings all = {0};
@@ -347,6 +361,7 @@ sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, int
     for (int r = 0; r < ranks; r++)
         p->rank[r].starved = -1;
     SL_TRY_GOTO(err_close, status, make_ranks(call, calls, p));
+    clip_windows(p);
     SL_TRY_GOTO(err_close, status, sl_meetings_find(call, calls, ranks, clock_error, &all));
     SL_TRY_GOTO(err_close, status, make_groups(&all, p));
     note_members(&all, p);

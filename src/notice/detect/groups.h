@@ -60,7 +60,8 @@ typedef struct sl_call_rank {
     size_t gaps;
     sl_call_volume *volume; /* [volumes] by call */
     size_t volumes;
-    double span, computing; /* ns: from the end of the first call, and outside of calls in it */
+    double span, computing; /* ns: of the window, and outside of calls in it */
+    int64_t first[2];       /* start and end of its first call */
     double blurred;         /* ns: of all blurred gaps, which `computing` leaves out */
     uint64_t kind;          /* ranks of one kind make the same calls with the same bytes */
     int messages;           /* it sends or receives any */
