@@ -1,6 +1,7 @@
 #include "base/event.h"
 #include "base/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,23 @@ void sl_event_fact(sl_event *event, const char *key, json_t *value) {
     json_decref(value);
 }
 
-static int put_facts(json_t *line, const sl_event *event) {
+/* NULL: no memory. */
+static json_t *facts_of(const sl_event *event) {
     char text[sizeof event->facts + 3];
     snprintf(text, sizeof text, "{%s}", event->facts);
-    json_t *facts = json_loads(text, 0, NULL);
+    return json_loads(text, 0, NULL);
+}
+
+double sl_event_number(const sl_event *event, const char *key) {
+    json_t *facts = facts_of(event);
+    const json_t *value = json_object_get(facts, key);
+    const double number = json_is_number(value) ? json_number_value(value) : NAN;
+    json_decref(facts);
+    return number;
+}
+
+static int put_facts(json_t *line, const sl_event *event) {
+    json_t *facts = facts_of(event);
     int failed = !facts || json_object_update(line, facts) != 0;
     json_decref(facts);
     return failed;

@@ -89,6 +89,9 @@ void sl_event_say(sl_event *event, const char *seen, const char *decided, const 
  * does not fit, or is NULL, is left out. */
 void sl_event_fact(sl_event *event, const char *key, json_t *value);
 
+/** A number that sl_event_fact added; NaN: none. */
+double sl_event_number(const sl_event *event, const char *key);
+
 /** The object of a line; the caller's. NULL: no memory. */
 json_t *sl_event_json(const sl_event *event);
 

@@ -77,8 +77,9 @@ static long choose(const sl_recorded *r, int cut, int closed, int *too_large) {
 
 /* ---- the picture ---- */
 
+/* page.html knows it by its class, shows the text, and asks again. */
 static void say(FILE *out, const char *why) {
-    fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"640\" height=\"40\"><text x=\"8\" y=\"25\" "
+    fputs("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"none\" width=\"640\" height=\"40\"><text x=\"8\" y=\"25\" "
           "font-family=\"sans-serif\" font-size=\"13\">",
           out);
     sl_put_escaped(out, why);

@@ -368,12 +368,36 @@ static void write_restarts(const sl_run_data *t, FILE *out) {
     fputc('.', out);
 }
 
+int sl_adaptation_is_contradicted(const sl_adaptation *a) {
+    return a->part[SL_ADAPTATION_BEFORE].time >= a->part[SL_ADAPTATION_DURING].time; /* NaN: 0 */
+}
+
+static void write_contradiction(const sl_run_data *t, const sl_adaptation *a, FILE *out) {
+    const sl_report_stretch *before = &a->part[SL_ADAPTATION_BEFORE],
+                            *during = &a->part[SL_ADAPTATION_DURING],
+                            *after = &a->part[SL_ADAPTATION_AFTER];
+    char one[32], other[32];
+    fprintf(out, "No healthy time is known, so no slowdown and no cost: an iteration took %s",
+            amount(before->time, one));
+    write_when(t, before, before, out);
+    fprintf(out, ", from which the healthy time was learned, and %s", amount(during->time, other));
+    write_when(t, during, during, out);
+    fputs(", which counted as slow", out);
+    if (a->change)
+        fprintf(out, "; %s brought it to %s", name_of_change(a->last), amount(after->time, one));
+}
+
 void sl_adaptation_report(const sl_run_data *t, const sl_adaptation *a, FILE *out) {
     const sl_report_stretch *before = &a->part[SL_ADAPTATION_BEFORE],
                             *during = &a->part[SL_ADAPTATION_DURING];
     char time[32];
     if (t->iterations == 0)
         return;
+    if (sl_adaptation_is_contradicted(a)) {
+        write_contradiction(t, a, out);
+        fputc('.', out);
+        return;
+    }
     if (a->change) {
         write_change(t, a, out);
     } else if (!isnan(during->time)) {

@@ -30,6 +30,10 @@ typedef struct sl_adaptation {
 sl_status sl_adaptation_find(const sl_run_data *data, const sl_recorded *recorded, const sl_gain *gain,
                              size_t gains, sl_adaptation *adaptation);
 
+/** Whether the iterations that were taken for healthy took longer than the slow ones, as after a start on a busy
+ * machine: neither a slowdown nor its cost is known. */
+int sl_adaptation_is_contradicted(const sl_adaptation *adaptation);
+
 /** Writes the picture; nothing if no iteration was recorded. A part without a recorded iteration is omitted.
  * The bound is that of the problem in the last part, as measured. `style` NULL: as wide as a page. SL_ENOMEM,
  * SL_ESYS. */
@@ -37,6 +41,7 @@ sl_status sl_adaptation_draw(const sl_run_data *data, const sl_recorded *recorde
                              const sl_adaptation *adaptation, const sl_draw_style *style, FILE *out);
 
 /** Writes the answer as a sentence or two: what was slow, in which iterations, what was changed, and what an
- * iteration took before, during and after; or that nothing was slow. Nothing without iterations. Plain text,
- * with the run's own words: a page has to escape it. */
+ * iteration took before, during and after; or that nothing was slow; or that the healthy time was learned from
+ * slower iterations, and no slowdown is known. Nothing without iterations. Plain text, with the run's own words:
+ * a page has to escape it. */
 void sl_adaptation_report(const sl_run_data *data, const sl_adaptation *adaptation, FILE *out);

@@ -214,9 +214,13 @@ static sl_status put_answer(const sl_screens *s, const sl_run_data *data, const 
 
 sl_status sl_screens_result(const sl_screens *s, const sl_run_data *data, const sl_recorded *recorded,
                             const sl_adaptation *adaptation, FILE *out) {
-    static const char *const names[] = {"before", "while it is slow", "after the change"};
-    const double before = adaptation->part[SL_ADAPTATION_BEFORE].time,
-                 during = adaptation->part[SL_ADAPTATION_DURING].time;
+    const char *names[] = {"before", "while it is slow", "after the change"};
+    const double during = adaptation->part[SL_ADAPTATION_DURING].time;
+    double before = adaptation->part[SL_ADAPTATION_BEFORE].time;
+    if (sl_adaptation_is_contradicted(adaptation)) {
+        names[SL_ADAPTATION_DURING] = "counted as slow";
+        before = NAN;
+    }
     for (int k = 0; k < SL_ADAPTATION_PARTS; k++) {
         const sl_report_stretch *part = &adaptation->part[k];
         const double change = k == SL_ADAPTATION_DURING ? part->time - before : part->time - during;

@@ -84,6 +84,50 @@ def test_a_real_run_is_followed_to_its_end(page):
         page.complaints.clear()  # of the connection that is gone
 
 
+def test_a_picture_that_does_not_arrive_is_asked_for_again(page):
+    """The first requests fail, then no iteration is recorded: the page says why and asks again, although the run makes no further
+    iteration, and shows the picture once there is one."""
+    path = os.path.join(folder, "unanswered")
+    run = Folder(path, pipeline=2)
+    run.hold()
+    run.start()
+    run.iterate(2)
+    with Dashboard(path) as d:
+        page.call("Network.setBlockedURLs", urls=["*gantt.svg*"])
+        page.open(d.url)
+        page.wait("document.getElementById('gantt-why').textContent.includes('failed')")
+        expect(page.ask("document.getElementById('gantt-picture').hidden"), "there is no picture, and no broken one")
+        page.wait("slackline.view.gantt.asked >= 2", 30)
+        page.call("Network.setBlockedURLs", urls=[])
+        page.wait("document.getElementById('gantt-why').textContent.includes('No iteration has been recorded')", 40)
+        run.write("timeline.json", run.record(0) + run.record(1, begin=False))
+        page.wait("document.getElementById('gantt-picture').naturalWidth > 300", 70)
+        expect(text(page, "gantt-why") == "" and not page.ask("document.getElementById('gantt-picture').hidden"), f"the picture is shown: {text(page, 'gantt-why')}")
+        asked = page.ask("slackline.view.gantt.asked")
+        expect(3 <= asked <= 8, f"not in a hurry: asked {asked} times")
+        page.complaints = [c for c in page.complaints if "ERR_BLOCKED_BY_CLIENT" not in c]  # what the test did
+        expect(not page.complaints, f"the page complains: {page.complaints}")
+        page.open("about:blank")
+    run.release()
+
+
+def test_a_watch_says_why_it_has_no_gantt_chart(page):
+    path = os.path.join(folder, "watched")
+    os.makedirs(path)
+    with open(os.path.join(path, "watch.json"), "w") as out:
+        json.dump({"job": "job", "program": "program", "hosts": ["a"], "status": {"state": "tracking", "iterations": 2, "iteration_ms": 20.0, "level_ms": 20.0},
+                   "ranks": [[20.0, 0, 7, 0]], "links": [], "iterations": [[0, 20.0, 0], [1, 20.0, 0]]}, out)
+    with Dashboard(path) as d:
+        page.open(d.url)
+        page.wait("window.slackline && slackline.drawn > 0 && slackline.board.cluster === 1")
+        shown = page.ask("document.getElementById('gantt').innerText")
+        expect("no Gantt chart" in shown and "--record" in shown and "newest recorded" not in shown, f"a sentence, and no empty chart: {shown!r}")
+        expect(page.ask("slackline.view.gantt.asked") == 0, "no picture is asked for")
+        keep(page, "watch-light")
+        expect(not page.complaints, f"the page complains: {page.complaints}")
+        page.open("about:blank")
+
+
 def test_a_thousand_ranks_stay_usable(page):
     path = os.path.join(folder, "thousand")
     run = Folder(path, pipeline=125, data=8)

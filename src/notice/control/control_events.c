@@ -52,6 +52,8 @@ void sl_control_report_change(sl_control_core *c, const sl_change *change, int64
                    change->after, change->before,
                    change->before > 0 ? 100 * (change->after / change->before - 1) : 0.0);
     sl_text_fit(event.decided, sizeof event.decided, decided ? decided : "");
+    sl_event_fact(&event, "iteration_ms", json_real(change->after));
+    sl_event_fact(&event, "former_ms", json_real(change->before));
     send(c, &event);
 }
 

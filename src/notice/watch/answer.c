@@ -16,7 +16,8 @@ typedef struct answer_line {
     int64_t from, to, again; /* iterations: of the first stretch; the last of the last one */
     sl_time begin, end, until;
     int verdict, tested;
-    double lost_ms, level_ms, healthy_ms;
+    int uncounted;                        /* phases whose cost is not known */
+    double lost_ms, level_ms, healthy_ms; /* the highest level, and the healthy one below it */
 } answer_line;
 
 typedef struct answer_lines {
@@ -62,13 +63,23 @@ static answer_line *line_of(answer_lines *all, const sl_suspect *s) {
     return &all->line[all->count++];
 }
 
-static void add(answer_line *line, const sl_report_phase *p, size_t stretch, double healthy_ms,
-                int64_t last) {
+static void add_cost(answer_line *line, const sl_report_phase *p, int64_t to) {
+    if (p->healthy_ms <= 0 || p->level_ms <= p->healthy_ms) {
+        line->uncounted++;
+        return;
+    }
+    line->lost_ms += to >= p->from ? (double)(to - p->from + 1) * (p->level_ms - p->healthy_ms) : 0;
+    if (p->level_ms > line->level_ms) {
+        line->level_ms = p->level_ms;
+        line->healthy_ms = p->healthy_ms;
+    }
+}
+
+static void add(answer_line *line, const sl_report_phase *p, size_t stretch, int64_t last) {
     const int64_t to = p->to >= 0 ? p->to : last;
     if (line->times == 0) {
         line->from = p->from;
         line->begin = p->begin;
-        line->healthy_ms = healthy_ms;
     }
     line->times += line->times == 0 || line->stretch != stretch;
     line->stretch = stretch;
@@ -78,20 +89,17 @@ static void add(answer_line *line, const sl_report_phase *p, size_t stretch, dou
     }
     line->again = to;
     line->until = p->end;
-    line->level_ms = p->level_ms > line->level_ms ? p->level_ms : line->level_ms;
-    if (healthy_ms > 0 && p->level_ms > healthy_ms && to >= p->from)
-        line->lost_ms += (double)(to - p->from + 1) * (p->level_ms - healthy_ms);
+    add_cost(line, p, to);
 }
 
-static void add_phase(answer_lines *all, const sl_watch_report *r, size_t at, size_t stretch,
-                      double healthy_ms) {
+static void add_phase(answer_lines *all, const sl_watch_report *r, size_t at, size_t stretch) {
     const sl_report_phase *by = namer(r, at);
     const int known = names_something(by);
     int count;
     const sl_suspect *s = named_in(by, &count);
     const answer_line *first = NULL;
     if (count == 0)
-        add(&all->line[0], &r->phase[at], stretch, healthy_ms, r->view.iteration);
+        add(&all->line[0], &r->phase[at], stretch, r->view.iteration);
     for (int i = 0; i < count; i++) {
         if (known && !is_known(&s[i]))
             continue;
@@ -102,7 +110,7 @@ static void add_phase(answer_lines *all, const sl_watch_report *r, size_t at, si
         line->verdict = by->verdicts > 0;
         line->tested = by->tested;
         line->with = first ? first->number : line->with;
-        add(line, &r->phase[at], stretch, healthy_ms, r->view.iteration);
+        add(line, &r->phase[at], stretch, r->view.iteration);
         first = first ? first : line;
     }
 }
@@ -139,6 +147,16 @@ static const char *advice(const sl_suspect *s) {
     }
 }
 
+static void print_cost(FILE *out, const answer_line *line) {
+    if (line->with)
+        fprintf(out, "; cost: with incident %zu", line->with);
+    else if (line->lost_ms > 0)
+        fprintf(out, "; cost: %s%.3g s (%.4g instead of %.4g ms per iteration)",
+                line->uncounted ? "at least " : "", line->lost_ms / 1e3, line->level_ms, line->healthy_ms);
+    else if (line->uncounted)
+        fprintf(out, "; cost: not known, because no healthy level below it was seen");
+}
+
 static void print_line(FILE *out, const answer_line *line) {
     char what[512];
     if (line->number)
@@ -155,11 +173,7 @@ static void print_line(FILE *out, const answer_line *line) {
     else
         sl_suspect_text(line->named, what, sizeof what);
     fprintf(out, ": %s; certainty: %s", what, certainty(line));
-    if (line->with)
-        fprintf(out, "; cost: with incident %zu", line->with);
-    else if (line->lost_ms > 0)
-        fprintf(out, "; cost: %.3g s (%.4g instead of %.4g ms per iteration)", line->lost_ms / 1e3,
-                line->level_ms, line->healthy_ms);
+    print_cost(out, line);
     if (strstr(what, advice(line->named)))
         fprintf(out, "\n");
     else
@@ -176,19 +190,16 @@ static void print_hang(FILE *out, const sl_event *e, sl_time until) {
 
 sl_status sl_answer_print(FILE *out, const sl_watch_report *r) {
     answer_lines all = {.count = 1};
-    double healthy_ms = 0;
     size_t stretch = 0;
     SL_TRY(sl_alloc(&all.line, 1 + r->phases * SL_STATUS_SUSPECTS, sizeof *all.line));
     fprintf(out, "answer\n");
     if (r->hang.time > 0)
         print_hang(out, &r->hang, r->hang_end);
     for (size_t p = 0; p < r->phases; p++) {
-        if (r->phase[p].slow) {
-            add_phase(&all, r, p, stretch, healthy_ms);
-        } else {
-            healthy_ms = r->phase[p].level_ms;
+        if (r->phase[p].slow)
+            add_phase(&all, r, p, stretch);
+        else
             stretch++;
-        }
     }
     for (size_t i = 1; i < all.count; i++)
         print_line(out, &all.line[i]);

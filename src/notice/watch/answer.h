@@ -2,7 +2,7 @@
  * certain that is, what it cost, and what to do. An incident is a component, as in the advice, whose numbers
  * these are; it may be slow several times. Slow phases without a component share one line, which is the last.
  * A phase that names nothing belongs to what its neighbors name, if no healthy phase is in between. The cost
- * counts the iterations of the slow phases, without the time of holds. */
+ * counts the iterations of the slow phases against the level before their onset, without the time of holds. */
 #pragma once
 
 #include "notice/watch/findings.h"

@@ -10,7 +10,8 @@ typedef struct sl_report_phase {
     int slow;
     int64_t from, to;   /* iterations; to -1: until the end */
     sl_time begin, end; /* since the start */
-    double level_ms;
+    double level_ms;   /* as of its end's change, which compared it with the next; 0: unknown */
+    double healthy_ms; /* of a slow one: the level before its onset; 0: unknown */
     char seen[256]; /* of its first event */
     int tested;     /* its verdicts rest on tests */
     int suspects, verdicts;

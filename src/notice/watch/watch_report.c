@@ -11,6 +11,20 @@
 enum { NOTES = 14, ADVICES = 1000, PHASES = 1000 /* more are in events.jsonl */ };
 
 /* Of a program that has very many, the first phase and the newest stay. */
+static double known(double ms) {
+    return ms > 0 ? ms : 0; /* NaN: 0 */
+}
+
+/* The levels that an onset or a relief compared: up to it, the level of the former phase includes iterations of
+ * the new one. */
+static void take_levels(sl_report_phase *former, sl_report_phase *next, const sl_event *event) {
+    const double before = known(sl_event_number(event, "former_ms"));
+    if (before > 0)
+        former->level_ms = before;
+    next->level_ms = known(sl_event_number(event, "iteration_ms"));
+    next->healthy_ms = former->slow ? former->healthy_ms : before;
+}
+
 static sl_status add_phase(sl_watch_report *r, int slow, int64_t from, sl_time begin, const char *seen) {
     if (r->phases == PHASES) {
         memmove(&r->phase[1], &r->phase[2], (PHASES - 2) * sizeof *r->phase);
@@ -71,7 +85,9 @@ sl_status sl_watch_report_event(sl_watch_report *r, const sl_event *event) {
     sl_report_phase *last = &r->phase[r->phases - 1];
     last->to = event->iteration > last->from ? event->iteration - 1 : last->from;
     last->end = event->time;
-    return add_phase(r, event->kind == SL_EVENT_ONSET, event->iteration, event->time, event->seen);
+    SL_TRY(add_phase(r, event->kind == SL_EVENT_ONSET, event->iteration, event->time, event->seen));
+    take_levels(&r->phase[r->phases - 2], &r->phase[r->phases - 1], event);
+    return SL_OK;
 }
 
 static void take(sl_suspect *to, int *count, const sl_suspect *from, int given) {

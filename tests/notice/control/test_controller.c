@@ -51,6 +51,8 @@ static void slow_rank_is_found_and_relieved(int nodes) {
     event = job_await(j, SL_EVENT_ONSET, from);
     assert_near(event->iteration, (double)at,
                 12); /* iterations are counted from the first that was tracked */
+    assert_near(sl_event_number(event, "former_ms"), 22, 6);
+    assert_near(sl_event_number(event, "iteration_ms"), 42, 12);
     event = job_await(j, SL_EVENT_HELD, from);
     if (!is_held(event))
         fail_msg("not held: %s, %s", event->seen, event->why);

@@ -29,6 +29,8 @@ static void phase(sl_watch_report *r, int slow, int from, double ms, const sl_su
     sl_event event = sl_event_of(slow ? SL_EVENT_ONSET : SL_EVENT_RELIEF, from * SL_SECOND, from);
     for (int i = 0; i < verdicts; i++)
         view.verdict[i] = verdict[i];
+    sl_event_fact(&event, "former_ms", json_real(r->phase[r->phases - 1].level_ms));
+    sl_event_fact(&event, "iteration_ms", json_real(ms));
     if (from > 0)
         assert_ok(sl_watch_report_event(r, &event));
     if (verdicts > 0) {
@@ -119,6 +121,54 @@ static void two_components_of_one_phase_are_two_incidents(void **state) {
     sl_watch_report_close(&r);
 }
 
+/* The level before an onset includes slow iterations until the onset is seen: after five healthy ones it may be
+ * the slow level. */
+static void the_cost_counts_from_the_level_that_the_onset_was_compared_with(void **state) {
+    (void)state;
+    sl_watch_report r;
+    char line[600];
+    sl_status_view view = {.period = 4, .iteration = 15, .level_ms = 203.8, .calls = 1, .onset = -1};
+    assert_ok(sl_watch_report_open(&r, command, "job"));
+    phase(&r, 0, 0, 103.8, NULL, 0);
+    sl_watch_report_view(&r, &view);
+    sl_event event = sl_event_of(SL_EVENT_ONSET, 10 * SL_SECOND, 10);
+    sl_event_fact(&event, "former_ms", json_real(103.8));
+    sl_event_fact(&event, "iteration_ms", json_real(203.9));
+    assert_ok(sl_watch_report_event(&r, &event));
+    view.slow = 1;
+    view.level_ms = 203.9;
+    view.iteration = 19;
+    sl_watch_report_view(&r, &view);
+    assert_int_equal(answer(&r, line, sizeof line, 0), 1);
+    assert_says(line, "cost: 1 s (203.9 instead of 103.8 ms per iteration)"); /* 10 x 100.1 ms */
+    assert_near(r.phase[0].level_ms, 103.8, 0);
+    sl_watch_report_close(&r);
+}
+
+/* Iterations changed their shape while they were slow: the level before the onset is a slow one, too. */
+static void a_cost_without_a_healthy_level_is_not_known(void **state) {
+    (void)state;
+    sl_watch_report r;
+    char line[600];
+    sl_status_view view = {.period = 6, .iteration = 39, .level_ms = 203.8, .calls = 1, .onset = -1};
+    assert_ok(sl_watch_report_open(&r, command, "job"));
+    phase(&r, 0, 0, 103.8, NULL, 0);
+    sl_event event = sl_event_of(SL_EVENT_TRACKED, 20 * SL_SECOND, 20);
+    sl_event_say(&event, "an iteration has 6 calls", "levels start over", NULL);
+    assert_ok(sl_watch_report_event(&r, &event));
+    sl_watch_report_view(&r, &view);
+    event = sl_event_of(SL_EVENT_ONSET, 40 * SL_SECOND, 40);
+    sl_event_say(&event, "ranks compute longer than before iterations changed", "profiling", NULL);
+    assert_ok(sl_watch_report_event(&r, &event));
+    view.slow = 1;
+    view.level_ms = 203.9;
+    view.iteration = 49;
+    sl_watch_report_view(&r, &view);
+    assert_int_equal(answer(&r, line, sizeof line, 0), 1);
+    assert_says(line, "cost: not known, because no healthy level below it was seen");
+    sl_watch_report_close(&r);
+}
+
 static void nothing_slow_is_said_in_one_line(void **state) {
     (void)state;
     sl_watch_report r;
@@ -135,6 +185,8 @@ int main(void) {
         cmocka_unit_test(a_component_has_one_line_however_often_it_is_slow),
         cmocka_unit_test(phases_without_a_component_share_the_last_line_and_have_no_number),
         cmocka_unit_test(two_components_of_one_phase_are_two_incidents),
+        cmocka_unit_test(the_cost_counts_from_the_level_that_the_onset_was_compared_with),
+        cmocka_unit_test(a_cost_without_a_healthy_level_is_not_known),
         cmocka_unit_test(nothing_slow_is_said_in_one_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
