@@ -226,10 +226,10 @@ static sl_status play(demo *d) {
     SL_TRY(sl_loop_open(&d->loop));
     SL_TRY(hear_signals(d));
     SL_TRY(start_train(d));
+    printf("%s%s\n", d->terminal.columns ? "\033[H\033[J" : "", title);
     if (d->terminal.columns)
-        printf("\033[H\033[J");
-    else
-        puts(title);
+        printf("It starts. Ctrl-C ends it.\n");
+    fflush(stdout);
     if (d->train.file >= 0)
         SL_TRY(sl_loop_watch(d->loop, d->train.file, on_end, d));
     SL_TRY(look(d));

@@ -5,9 +5,10 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RANKS = 1 << 17 };
+enum { MAX_RANKS = 1 << 17, MAX_DRAWN_RANKS = 64, MAX_DRAWN_CALLS = 3000 };
 
 static size_t take_blames(const json_t *list, int verdict, int64_t iteration, sl_board_blame *blame,
                           size_t most) {
@@ -139,6 +140,41 @@ static sl_status take_links(sl_board *b, const json_t *links) {
     return SL_OK;
 }
 
+/* [rank, name, start, duration]; NULL: it is invalid. */
+static json_t *call_of(const json_t *one) {
+    const int64_t rank = count_at(one, 0), start = count_at(one, 2), length = count_at(one, 3);
+    const char *name = json_string_value(json_array_get(one, 1));
+    if (rank < 0 || rank >= MAX_DRAWN_RANKS || start < 0 || length < 0 || !name)
+        return NULL;
+    return json_pack("[I,s,I,I]", (json_int_t)rank, name, (json_int_t)start, (json_int_t)length);
+}
+
+/* The calls of an iteration: what is valid of them, and not more than a page can draw. */
+static void take_calls(sl_board *b, const json_t *calls) {
+    json_t *list = json_array(), *one;
+    size_t i;
+    json_array_foreach(json_object_get(calls, "list"), i, one) {
+        json_t *call = i < MAX_DRAWN_CALLS ? call_of(one) : NULL;
+        if (call)
+            json_array_append_new(list, call);
+    }
+    json_t *taken = json_pack("{s:I,s:b,s:I,s:I,s:o}", "iteration",
+                              (json_int_t)sl_json_count(calls, "iteration", -1), "slow",
+                              json_is_true(json_object_get(calls, "slow")), "length_us",
+                              (json_int_t)sl_json_count(calls, "length_us", 0), "left_out",
+                              (json_int_t)sl_json_count(calls, "left_out", 0), "list", list);
+    char *text = json_is_object(calls) && taken ? json_dumps(taken, JSON_COMPACT) : NULL;
+    json_decref(taken);
+    if (text == b->calls || (text && b->calls && strcmp(text, b->calls) == 0)) {
+        free(text);
+        return;
+    }
+    free(b->calls);
+    b->calls = text;
+    b->calls_changed = 1;
+    b->version++;
+}
+
 sl_status sl_watched_take(sl_board *b, const json_t *o) {
     const json_t *status = json_object_get(o, "status");
     if (!json_is_object(status))
@@ -148,6 +184,7 @@ sl_status sl_watched_take(sl_board *b, const json_t *o) {
     snprintf(b->program, sizeof b->program, "%s", sl_json_text(o, "program", ""));
     SL_TRY(take_ranks(b, json_object_get(o, "hosts"), json_object_get(o, "ranks")));
     SL_TRY(take_links(b, json_object_get(o, "links")));
+    take_calls(b, json_object_get(o, "calls"));
     return b->blames > 0 ? sl_board_set_blames(b, b->blame, b->blames)
                          : SL_OK; /* marks those that have been added */
 }

@@ -152,6 +152,11 @@ static json_t *links_of(const sl_board *b, int all) {
     return list;
 }
 
+static json_t *calls_of(const sl_board *b) {
+    json_t *calls = b->calls ? json_loads(b->calls, 0, NULL) : NULL;
+    return calls ? calls : json_null();
+}
+
 /* ---- full state and changes ---- */
 
 /* The scalars and `more`, which is released, as text. */
@@ -170,12 +175,12 @@ static size_t last(size_t count, size_t most) {
 
 char *sl_page_whole(const sl_board *b) {
     return finish(b,
-                  json_pack("{s:s,s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "version", SL_VERSION, "cluster",
+                  json_pack("{s:s,s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "version", SL_VERSION, "cluster",
                             b->is_cluster, "source", words(b->source), "setup", setup_of(b), "names",
                             list_of_words(b->name, 0, b->names), "hosts", list_of_words(b->host, 0, b->hosts),
                             "rows", drawn_rows(b), "events", events_of(b, last(b->events, SL_PAGE_EVENTS)),
                             "lines", list_of_words(b->line, last(b->lines, SL_PAGE_LINES), b->lines), "ranks",
-                            ranks_of(b, 1), "links", links_of(b, 1)));
+                            ranks_of(b, 1), "links", links_of(b, 1), "calls", calls_of(b)));
 }
 
 static void mark_sent(sl_board *b) {
@@ -198,6 +203,7 @@ static void mark_sent(sl_board *b) {
     b->rows_sent = b->rows;
     b->events_sent = b->events;
     b->lines_sent = b->lines;
+    b->calls_changed = 0;
 }
 
 static int anything(const sl_board *b, int64_t version) {
@@ -218,14 +224,19 @@ char *sl_page_change(sl_board *b, int64_t *version, int *renewed) {
         return NULL;
     *version = b->version;
     char *text = NULL;
+    json_t *more = NULL;
     if (*renewed)
         b->renewed = 0;
     else
-        text = finish(b, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "names", list_of_words(b->name, 0, b->names),
-                                   "rows", rows_of(b, b->rows_sent, NULL, b->rows - b->rows_sent), "events",
-                                   events_of(b, b->events_sent), "lines",
-                                   list_of_words(b->line, b->lines_sent, b->lines), "ranks", ranks_of(b, 0),
-                                   "links", links_of(b, 0)));
+        more = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "names", list_of_words(b->name, 0, b->names), "rows",
+                         rows_of(b, b->rows_sent, NULL, b->rows - b->rows_sent), "events",
+                         events_of(b, b->events_sent), "lines",
+                         list_of_words(b->line, b->lines_sent, b->lines), "ranks", ranks_of(b, 0), "links",
+                         links_of(b, 0));
+    if (more && b->calls_changed)
+        json_object_set_new(more, "calls", calls_of(b));
+    if (!*renewed)
+        text = finish(b, more);
     mark_sent(b);
     return text;
 }

@@ -111,18 +111,36 @@ def test_a_picture_that_does_not_arrive_is_asked_for_again(page):
     run.release()
 
 
-def test_a_watch_says_why_it_has_no_gantt_chart(page):
+def test_a_watch_shows_the_calls_of_an_iteration(page):
+    """As of the last profile; before it, the page says when they come. Of a damaged list, the valid calls are drawn."""
     path = os.path.join(folder, "watched")
     os.makedirs(path)
-    with open(os.path.join(path, "watch.json"), "w") as out:
-        json.dump({"job": "job", "program": "program", "hosts": ["a"], "status": {"state": "tracking", "iterations": 2, "iteration_ms": 20.0, "level_ms": 20.0},
-                   "ranks": [[20.0, 0, 7, 0]], "links": [], "iterations": [[0, 20.0, 0], [1, 20.0, 0]]}, out)
+
+    def write(calls):
+        with open(os.path.join(path, "watch.json.new"), "w") as out:
+            json.dump({"job": "job", "program": "program", "hosts": ["a"], "status": {"state": "tracking", "iterations": 2, "iteration_ms": 20.0, "level_ms": 20.0},
+                       "ranks": [[20.0, 0, 7, 0], [20.0, 0, 8, 0]], "links": [], "iterations": [[0, 20.0, 0], [1, 20.0, 0]], "calls": calls}, out)
+        os.replace(os.path.join(path, "watch.json.new"), os.path.join(path, "watch.json"))
+
+    write(None)
     with Dashboard(path) as d:
         page.open(d.url)
         page.wait("window.slackline && slackline.drawn > 0 && slackline.board.cluster === 1")
         shown = page.ask("document.getElementById('gantt').innerText")
-        expect("no Gantt chart" in shown and "--record" in shown and "newest recorded" not in shown, f"a sentence, and no empty chart: {shown!r}")
-        expect(page.ask("slackline.view.gantt.asked") == 0, "no picture is asked for")
+        expect("once a profile" in shown and "newest recorded" not in shown and page.ask("document.getElementById('calls').hidden"), f"a sentence, and no empty chart: {shown!r}")
+        page.ask("window.boxes = [], CanvasRenderingContext2D.prototype.fillRect = (old => function (...r) { window.boxes.push([this.fillStyle, ...r]); return old.call(this, ...r); })"
+                 "(CanvasRenderingContext2D.prototype.fillRect), 0")
+        write({"iteration": 1, "slow": True, "length_us": 20000, "left_out": 4, "list": [
+            [0, "MPI_Allreduce", 10000, 10000], [1, "MPI_Send", 0, 5000], [1, "MPI_Allreduce", 19000, 1000], [1, "MPI_Send", -5, 10], "no call", [99999, "MPI_Send", 0, 5]]})
+        page.wait("document.getElementById('calls-text').textContent.includes('slow iteration')")
+        said = text(page, "calls-text")
+        expect("20.0 ms" in said and "4 further calls" in said, f"{said!r}")
+        boxes = page.ask("window.boxes.slice(-3)")
+        wide = page.ask("document.getElementById('calls').clientWidth") - 56 - 12
+        shares = [[round(box[1] - 56) / wide, box[3] / wide] for box in boxes]
+        expect(all(abs(got - wanted) < 0.01 for got_two, two in zip(shares, ((0.5, 0.5), (0, 0.25), (0.95, 0.05))) for got, wanted in zip(got_two, two)), f"three valid calls, to scale: {boxes}")
+        expect(boxes[0][0] == boxes[2][0] != boxes[1][0] and boxes[0][2] < boxes[1][2] == boxes[2][2], f"colors by kind, a row for each rank: {boxes}")
+        expect(page.ask("slackline.view.gantt.asked") == 0, "no picture of ops is asked for")
         keep(page, "watch-light")
         expect(not page.complaints, f"the page complains: {page.complaints}")
         page.open("about:blank")

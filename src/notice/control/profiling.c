@@ -123,6 +123,8 @@ sl_profiled sl_profiling_take(sl_control_core *c) {
     if (got->ranks > 0)
         status = sl_call_profile_make(got->call, got->calls, got->ranks, sl_nodes_clock_error(&c->nodes),
                                       &taken.profile);
+    SL_THEN(status, sl_call_excerpt_take(&c->standing.excerpt, got->call, got->calls,
+                                         sl_from_ms(c->view.level_ms), c->view.iteration, c->view.slow));
     if (status == SL_ENOMEM)
         c->failed = status;
     for (int r = 0; taken.profile && r < taken.profile->ranks; r++)

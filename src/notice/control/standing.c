@@ -7,6 +7,7 @@
 void sl_standing_close(sl_standing *s) {
     SL_FREE(s->rank, s->point);
     sl_traffic_close(&s->traffic);
+    sl_call_excerpt_close(&s->excerpt);
     *s = (sl_standing){0};
 }
 

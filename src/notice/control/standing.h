@@ -1,8 +1,9 @@
 /* The state of a job for views and reports: the last iteration time of each rank, the job's iterations from
- * its start, and which rank sends to which. The number of iterations kept is bounded: when there are too
+ * its start, which rank sends to which, and the calls of an iteration. The number of iterations kept is bounded: when there are too
  * many, of each four of the older half that were not held, only the shortest and the longest stay. */
 #pragma once
 
+#include "notice/control/call_excerpt.h"
 #include "notice/control/nodes.h"
 #include "notice/control/traffic.h"
 
@@ -26,6 +27,7 @@ typedef struct sl_standing {
     sl_standing_point *point; /* [SL_STANDING_POINTS] */
     int points;
     sl_traffic traffic;
+    sl_call_excerpt excerpt;
 } sl_standing;
 
 /** All zero is empty. */

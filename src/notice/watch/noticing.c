@@ -50,6 +50,20 @@ static json_t *links_of(const sl_traffic *traffic) {
     return links;
 }
 
+/* Times in us, whole numbers: there may be thousands of calls. */
+static json_t *calls_of(const sl_call_excerpt *e) {
+    if (!e->call)
+        return json_null();
+    json_t *list = json_array();
+    for (size_t i = 0; i < e->calls; i++) {
+        const sl_excerpt_call *c = &e->call[i];
+        json_array_append_new(list, json_pack("[i,s,I,I]", c->rank, sl_call_name(c->call),
+                                              (json_int_t)(c->start / 1000), (json_int_t)(c->length / 1000)));
+    }
+    return json_pack("{s:I,s:b,s:I,s:I,s:o}", "iteration", (json_int_t)e->iteration, "slow", e->slow, "length_us",
+                     (json_int_t)(e->length / 1000), "left_out", (json_int_t)e->left_out, "list", list);
+}
+
 static json_t *iterations_of(const sl_standing *standing) {
     json_t *points = json_array();
     for (int i = 0; i < standing->points; i++) {
@@ -65,10 +79,11 @@ static json_t *iterations_of(const sl_standing *standing) {
 /* A line; free(). NULL: no memory. */
 static char *sl_standing_text(const sl_controller *controller, const char *job, const char *program) {
     const sl_standing *standing = sl_controller_standing(controller);
-    json_t *all = json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:o}", "job", job, "program", program ? program : "",
+    json_t *all = json_pack("{s:s,s:s,s:o,s:o,s:o,s:o,s:o,s:o}", "job", job, "program", program ? program : "",
                             "status", sl_words_status_json(sl_controller_status(controller)), "hosts",
                             hosts_of(sl_controller_nodes(controller)), "ranks", ranks_of(standing), "links",
-                            links_of(&standing->traffic), "iterations", iterations_of(standing));
+                            links_of(&standing->traffic), "iterations", iterations_of(standing), "calls",
+                            calls_of(&standing->excerpt));
     char *text = all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
     json_decref(all);
     return text;
