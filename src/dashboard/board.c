@@ -56,7 +56,7 @@ void sl_board_close(sl_board *b) {
                             b->row,    b->event, b->line, b->blame};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         sl_free(arrays[i]);
-    free(b->calls);
+    free(b->excerpt);
     *b = (sl_board){0};
 }
 
@@ -77,8 +77,8 @@ void sl_board_set_state(sl_board *b, sl_board_state state, const char *format, .
 
 void sl_board_forget_iterations(sl_board *b) {
     b->rows = b->rows_sent = b->ranks = b->links = 0;
-    free(b->calls);
-    b->calls = NULL;
+    free(b->excerpt);
+    b->excerpt = NULL;
     blank_iteration(b);
     b->renewed = 1;
 }

@@ -106,8 +106,8 @@ typedef struct sl_board {
     char **name; /* of schedules and phases */
     size_t names, name_room;
 
-    char *calls; /* of a job: calls of one iteration, a JSON object (dashboard_watch.h); NULL: not known */
-    int calls_changed;
+    char *excerpt; /* of a job: calls of one iteration, a JSON object (dashboard_watch.h); NULL: not known */
+    int excerpt_changed;
 
     sl_board_row *row;
     size_t rows, row_room, rows_sent;

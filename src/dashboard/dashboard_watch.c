@@ -165,13 +165,13 @@ static void take_calls(sl_board *b, const json_t *calls) {
                               (json_int_t)sl_json_count(calls, "left_out", 0), "list", list);
     char *text = json_is_object(calls) && taken ? json_dumps(taken, JSON_COMPACT) : NULL;
     json_decref(taken);
-    if (text == b->calls || (text && b->calls && strcmp(text, b->calls) == 0)) {
+    if (text == b->excerpt || (text && b->excerpt && strcmp(text, b->excerpt) == 0)) {
         free(text);
         return;
     }
-    free(b->calls);
-    b->calls = text;
-    b->calls_changed = 1;
+    free(b->excerpt);
+    b->excerpt = text;
+    b->excerpt_changed = 1;
     b->version++;
 }
 

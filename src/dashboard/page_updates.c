@@ -153,7 +153,7 @@ static json_t *links_of(const sl_board *b, int all) {
 }
 
 static json_t *calls_of(const sl_board *b) {
-    json_t *calls = b->calls ? json_loads(b->calls, 0, NULL) : NULL;
+    json_t *calls = b->excerpt ? json_loads(b->excerpt, 0, NULL) : NULL;
     return calls ? calls : json_null();
 }
 
@@ -203,7 +203,7 @@ static void mark_sent(sl_board *b) {
     b->rows_sent = b->rows;
     b->events_sent = b->events;
     b->lines_sent = b->lines;
-    b->calls_changed = 0;
+    b->excerpt_changed = 0;
 }
 
 static int anything(const sl_board *b, int64_t version) {
@@ -233,7 +233,7 @@ char *sl_page_change(sl_board *b, int64_t *version, int *renewed) {
                          events_of(b, b->events_sent), "lines",
                          list_of_words(b->line, b->lines_sent, b->lines), "ranks", ranks_of(b, 0), "links",
                          links_of(b, 0));
-    if (more && b->calls_changed)
+    if (more && b->excerpt_changed)
         json_object_set_new(more, "calls", calls_of(b));
     if (!*renewed)
         text = finish(b, more);

@@ -5,6 +5,13 @@ import os
 import random
 
 
+def lock_of(path):
+    """Holds a folder's lock until the descriptor is closed, as a living run or watch does."""
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
 class Folder:
     """Written as a run writes it; `hold` keeps its lock, as a living run does."""
 
@@ -27,8 +34,7 @@ class Folder:
             out.write(text)
 
     def hold(self):
-        self.lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self.lock = lock_of(self.path)
 
     def release(self):
         os.close(self.lock)
