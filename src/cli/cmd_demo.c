@@ -15,6 +15,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ extern const char sl_demo_run[]; /* examples/slow-link.yaml, made by the build *
 enum { ITERATIONS = 80, COLUMNS = 100 }; /* COLUMNS: without a terminal */
 
 static const char title[] =
-    "Four ranks train a small model. The link of ranks 0 and 1 is slow from iteration 25 to 50.";
+    "Four ranks train a small model. Link 0-1 is slow in iterations 25 to 49.";
 
 typedef struct demo {
     const char *out;
@@ -73,6 +74,13 @@ static sl_screens screens_of(const demo *d, const char *end) {
                         .columns = d->terminal.columns ? sl_terminal_columns(&d->terminal) : COLUMNS,
                         .colour = d->terminal.columns && d->terminal.colour,
                         .iterations = ITERATIONS};
+}
+
+/* Whether the result with blank lines would not fit. */
+static int is_low(void) {
+    enum { RESULT_LINES = 28 };
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_row < RESULT_LINES;
 }
 
 static sl_status draw_screen(const demo *d, const shown *s) {
@@ -195,9 +203,11 @@ static sl_status show_result(const demo *d) {
     if (d->terminal.columns)
         printf("\033[H\033[J");
     sl_screens screens = screens_of(d, "\n");
+    screens.is_tight = is_low();
     SL_TRY_GOTO(done, status, sl_screens_widest(&s.recorded, &screens.widest));
     SL_TRY_GOTO(done, status, sl_screens_result(&screens, &s.data, &s.recorded, &adaptation, stdout));
-    printf("\nThe run's folder: %s; its page: %s/report.html\n", d->folder, d->folder);
+    printf("%sThe run's folder: %s; its page: %s/report.html\n", screens.is_tight ? "" : "\n", d->folder,
+           d->folder);
 done:
     sl_free(gain);
     free_shown(&s);

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/option.h"
 #include "cli/command.h"
+#include "cli/picture.h"
 #include "cli/plan_request.h"
 #include "report/report.h"
 
@@ -66,6 +67,11 @@ out:
 static sl_status report(const report_options *a) {
     if (!a->folder)
         return sl_error(SL_EINVAL, "report: give one folder of a run; see slackline report --help");
+    const char *dot = a->file ? strrchr(a->file, '.') : NULL;
+    if (sl_picture_form(a->file) || (dot && strcmp(dot, ".svg") == 0))
+        return sl_error(SL_EINVAL,
+                        "report: %.200s: a report is a page, such as report.html; --svg FOLDER writes its charts",
+                        a->file);
     if (a->file && a->pictures)
         return sl_error(SL_EINVAL, "report: --svg writes pictures instead of the page: give -o or --svg");
     return a->pictures ? write_pictures(a) : write_page(a);

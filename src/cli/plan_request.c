@@ -154,14 +154,23 @@ static int ends_in(const char *output, const char *form) {
            strncmp(output + length - tail, form, tail) == 0;
 }
 
-/* By the end of the output's name, unless --format was given. */
-static void choose_format(sl_plan_request *p, const sl_value *known) {
+/* By the end of the output's name, unless --format was given. A name that ends in a form of another command is
+ * refused: its file would hold something else. */
+static sl_status choose_format(const char *command, sl_plan_request *p) {
+    const sl_value *known = strcmp(command, "compare") == 0 ? sl_compare_forms : forms;
+    char names[128];
     if (p->format)
-        return;
+        return SL_OK;
     p->format = sl_picture_form(p->output) ? "svg" : "text";
     for (const sl_value *v = known; p->output && v->name; v++)
         if (ends_in(p->output, v->name))
             p->format = v->name;
+    for (const sl_value *v = forms; p->output && v->name && strcmp(p->format, "text") == 0; v++)
+        if (ends_in(p->output, v->name) && strcmp(v->name, "text") != 0) {
+            sl_values_join(known, names, sizeof names);
+            return sl_error(SL_EINVAL, "%s: %s: its forms are %s, not %s", command, p->output, names, v->name);
+        }
+    return SL_OK;
 }
 
 /* Before anything is planned. */
@@ -203,7 +212,7 @@ sl_status sl_plan_request_open(int argc, char **argv, sl_plan_request *p) {
     const char *command = argv[0];
     *p = (sl_plan_request){.time_limit = -1};
     SL_TRY(sl_command_options(argc, argv, p));
-    choose_format(p, strcmp(command, "compare") == 0 ? sl_compare_forms : forms);
+    SL_TRY(choose_format(command, p));
     SL_TRY(check(command, p));
     SL_TRY(check_picture(p));
     SL_TRY(take_shape(p));

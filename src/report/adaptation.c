@@ -341,18 +341,18 @@ static void write_when(const sl_run_data *t, const sl_report_stretch *from, cons
     const size_t last = to->end > 0 ? to->end - 1 : 0;
     const int first = t->iteration[from->first < t->iterations ? from->first : t->iterations - 1].iteration;
     if (last < t->iterations && t->iteration[last].iteration > first)
-        fprintf(out, " in iterations %d to %d", first, t->iteration[last].iteration);
+        fprintf(out, "iterations %d to %d", first, t->iteration[last].iteration);
     else
-        fprintf(out, " in iteration %d", first);
+        fprintf(out, "iteration %d", first);
 }
 
 static void write_change(const sl_run_data *t, const sl_adaptation *a, FILE *out) {
     const sl_report_stretch *during = &a->part[SL_ADAPTATION_DURING], *after = &a->part[SL_ADAPTATION_AFTER];
     const char *cause = find_cause(t, a);
     char one[32], other[32];
-    fputs(cause ? cause : "An iteration took longer", out);
+    fprintf(out, "%s (", cause ? cause : "An iteration took longer");
     write_when(t, during, after, out);
-    fprintf(out, "; %s %s an iteration from %s to %s", name_of_change(a->last),
+    fprintf(out, "); %s %s an iteration from %s to %s", name_of_change(a->last),
             after->time < during->time ? "cut" : "did not help, and brought", amount(during->time, one),
             amount(after->time, other));
 }
@@ -377,10 +377,11 @@ static void write_contradiction(const sl_run_data *t, const sl_adaptation *a, FI
                             *during = &a->part[SL_ADAPTATION_DURING],
                             *after = &a->part[SL_ADAPTATION_AFTER];
     char one[32], other[32];
-    fprintf(out, "No healthy time is known, so no slowdown and no cost: an iteration took %s",
+    fprintf(out, "No healthy time is known, so no slowdown and no cost: an iteration took %s in ",
             amount(before->time, one));
     write_when(t, before, before, out);
-    fprintf(out, ", from which the healthy time was learned, and %s", amount(during->time, other));
+    fprintf(out, ", from which the healthy time was learned, and %s in ",
+            amount(during->time, other));
     write_when(t, during, during, out);
     fputs(", which counted as slow", out);
     if (a->change)
@@ -402,9 +403,9 @@ void sl_adaptation_report(const sl_run_data *t, const sl_adaptation *a, FILE *ou
         write_change(t, a, out);
     } else if (!isnan(during->time)) {
         const char *cause = find_cause(t, a);
-        fputs(cause ? cause : "An iteration took longer", out);
+        fprintf(out, "%s (", cause ? cause : "An iteration took longer");
         write_when(t, during, during, out);
-        fprintf(out, ": %s an iteration, and nothing was changed", amount(during->time, time));
+        fprintf(out, "): %s an iteration, and nothing was changed", amount(during->time, time));
     } else if (!isnan(before->time)) {
         fprintf(out, "Nothing was slow in %zu iterations: %s per iteration", t->iterations,
                 amount(before->time, time));

@@ -231,7 +231,7 @@ sl_status sl_screens_result(const sl_screens *s, const sl_run_data *data, const 
             snprintf(text, sizeof text, ", %+.0f ms", change);
         put_line(s, out, "%s: %.0f ms per iteration%s", names[k], part->time, text);
         SL_TRY(put_chart(s, recorded, (size_t)part->recorded, out));
-        fputs(s->end, out);
+        fputs(s->is_tight ? "" : s->end, out);
     }
     return put_answer(s, data, adaptation, out);
 }

@@ -11,6 +11,7 @@ typedef struct sl_screens {
     const char *end;   /* of each line */
     int columns, colour;
     int iterations; /* of the whole run */
+    int is_tight;   /* no blank lines between the charts of the result */
     sl_time widest; /* the time that is as wide as the screen: the length of rows compares */
 } sl_screens;
 

@@ -68,7 +68,7 @@ def test_namespaces_and_limits_are_those_of_the_page():
 def test_a_run_is_the_same_as_outside():
     done = type_command(command_of("train"))
     expect(done.returncode == 0, f"train: exit {done.returncode}: {done.stderr[-2000:]}")
-    outside = type_command("slackline train examples/slow-link.yaml --out runs/outside --set device.pace_ms={}")
+    outside = type_command("slackline train examples/slow-link.yaml --out runs/outside --set device.pace_ms.F=1 --set device.pace_ms.I=1 --set device.pace_ms.W=1")
     expect(outside.returncode == 0, f"outside: {outside.stderr[-2000:]}")
     hashes = []
     for name in ("contained", "outside"):
