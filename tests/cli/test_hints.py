@@ -80,7 +80,7 @@ def test_the_name_of_the_output_chooses_its_form():
         text = written(name, "plan", problem)
         expect(text.lower().lstrip().startswith(begins.lower()), f"{name}: {text[:40]}")
     expect(written("y.html", "plan", problem, "--format", "csv").startswith(b"0F0,"), "--format comes first")
-    told(["compare", problem, "-o", os.path.join(folder, "z.html")], "z.html", "text, json, csv, svg", "not html")
+    told(["compare", problem, "-o", os.path.join(folder, "z.html")], "z.html", "text, json, csv or svg", "not html")
     expect(not os.path.exists(os.path.join(folder, "z.html")), "no table of text in a file named .html")
     for name in ("r.png", "r.svg"):
         told(["report", folder, "-o", os.path.join(folder, name)], name, "report.html", "--svg")
