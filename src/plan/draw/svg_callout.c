@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define HEIGHT 22.0
-#define LETTER 6.6 /* bold */
+#define LETTER 7.3 /* bold, of a wide font */
 #define HEAD 5.0
 #define GAP 6.0
 #define EDGE 2.0
