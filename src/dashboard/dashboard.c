@@ -27,8 +27,8 @@ typedef struct dashboard {
     sl_loop *loop;
     sl_server *server;
     sl_event_stream *stream;
-    sl_server_page page[5];
-    sl_newest newest; /* of a run's folder; only the loop's thread */
+    sl_server_page page[6];
+    sl_newest newest, narrow; /* of a run's folder; only the loop's thread */
     char token[SL_TOKEN_MADE];
     int64_t data; /* version of the board at the last update */
 
@@ -98,6 +98,11 @@ static void put_gantt(FILE *out, void *context) {
     sl_newest_put(&d->newest, out);
 }
 
+static void put_narrow_gantt(FILE *out, void *context) {
+    dashboard *d = context;
+    sl_newest_put(&d->narrow, out);
+}
+
 /* Sends pending changes before a reader gets the full state (*all, if requested), both under one lock: a
  * change in between would be sent twice. */
 static void send_updates(dashboard *d, char **all) {
@@ -142,11 +147,13 @@ static const char policy[] =
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 static sl_status open_source(dashboard *d) {
+    static const sl_draw_style phone = {.width = 360, .font = 11};
     const sl_dashboard_request *r = d->request;
     char shown[400];
     if (r->folder) {
         SL_TRY(sl_board_open(r->folder, 0, &d->board));
-        SL_TRY(sl_newest_open(r->folder, &d->newest));
+        SL_TRY(sl_newest_open(r->folder, NULL, &d->newest));
+        SL_TRY(sl_newest_open(r->folder, &phone, &d->narrow));
         return sl_follower_open(r->folder, &d->board, &d->lock, &d->folder);
     }
     SL_TRY(sl_cluster_open(r->redis, r->job, &d->cluster));
@@ -169,6 +176,9 @@ static sl_status open_server(dashboard *d) {
                                   .type = "image/svg+xml",
                                   .put = put_gantt,
                                   .policy = "default-src 'none'; style-src 'unsafe-inline'"};
+    d->page[5] = d->page[4];
+    d->page[5].path = "/gantt-narrow.svg";
+    d->page[5].put = put_narrow_gantt;
     sl_server_config config = {.loop = d->loop,
                                .who = "dashboard",
                                .host = d->request->host,
@@ -178,7 +188,7 @@ static sl_status open_server(dashboard *d) {
                                .tls = d->request->tls,
                                .connections = CONNECTIONS,
                                .page = d->page,
-                               .pages = d->folder ? 5 : 4,
+                               .pages = d->folder ? 6 : 4,
                                .context = d};
     return sl_server_open(&config, &d->server);
 }
@@ -228,6 +238,7 @@ sl_status sl_dashboard_run(const sl_dashboard_request *request, FILE *out) {
     sl_server_close(d->server);
     sl_event_stream_close(d->stream);
     sl_newest_close(&d->newest);
+    sl_newest_close(&d->narrow);
     sl_follower_close(d->folder);
     sl_cluster_close(d->cluster);
     sl_board_close(&d->board);

@@ -14,9 +14,9 @@
 #define SHARE 10 /* times the duration of the last one */
 enum { BEGIN = 1 << 20, NEWEST = 4 << 20, MAX_OPS = 12000 };
 
-sl_status sl_newest_open(const char *folder, sl_newest *n) {
+sl_status sl_newest_open(const char *folder, const sl_draw_style *style, sl_newest *n) {
     size_t size = strlen(folder) + sizeof "/timeline.json";
-    *n = (sl_newest){0};
+    *n = (sl_newest){.style = style};
     SL_TRY(sl_alloc(&n->path, size, 1));
     snprintf(n->path, size, "%s/timeline.json", folder);
     return SL_OK;
@@ -86,7 +86,7 @@ static void say(FILE *out, const char *why) {
     fputs("</text></svg>\n", out);
 }
 
-static sl_status draw(const sl_recorded *r, size_t index, FILE *out) {
+static sl_status draw(const sl_recorded *r, size_t index, const sl_draw_style *style, FILE *out) {
     sl_timeline timeline = {0};
     char what[80], title[200];
     sl_status status = sl_recorded_timeline(r, index, &timeline);
@@ -94,15 +94,14 @@ static sl_status draw(const sl_recorded *r, size_t index, FILE *out) {
         snprintf(what, sizeof what, "iteration %d%s", r->iteration[index].iteration,
                  r->replicas > 1 ? " of replica 0" : "");
         sl_gantt_title("measured", &timeline, what, title, sizeof title);
-        const sl_timeline *one = &timeline;
-        const char *named = title;
-        status = sl_draw_svg(&one, &named, 1, out);
+        const sl_svg_chart chart = {.timeline = &timeline, .title = title};
+        status = sl_draw_svg_charts(&chart, 1, style, out);
     }
     sl_timeline_free(&timeline);
     return status;
 }
 
-static sl_status make(int file, off_t length, FILE *out) {
+static sl_status make(int file, off_t length, const sl_draw_style *style, FILE *out) {
     char *text = NULL;
     size_t size = 0;
     int cut = 0, too_large = 0;
@@ -113,7 +112,7 @@ static sl_status make(int file, off_t length, FILE *out) {
     SL_TRY_GOTO(done, status, sl_recorded_read_text(text, size, &recorded));
     long index = choose(&recorded, cut, closed, &too_large);
     if (index >= 0)
-        status = draw(&recorded, (size_t)index, out);
+        status = draw(&recorded, (size_t)index, style, out);
     else
         say(out, too_large ? "An iteration is too large for this page: slackline report shows it."
                            : "No iteration can be read from timeline.json.");
@@ -136,7 +135,7 @@ static void renew(sl_newest *n) {
     if (out) {
         sl_status status = SL_OK;
         if (file.st_ino)
-            status = make(in, file.st_size, out);
+            status = make(in, file.st_size, n->style, out);
         else
             say(out, "No iteration has been recorded op by op yet.");
         int whole = fclose(out) == 0 && status == SL_OK;

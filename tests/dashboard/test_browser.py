@@ -105,6 +105,12 @@ def test_a_picture_that_does_not_arrive_is_asked_for_again(page):
         expect(text(page, "gantt-why") == "" and not page.ask("document.getElementById('gantt-picture').hidden"), f"the picture is shown: {text(page, 'gantt-why')}")
         asked = page.ask("slackline.view.gantt.asked")
         expect(3 <= asked <= 8, f"not in a hurry: asked {asked} times")
+        page.size(400, 740, 2)
+        page.wait("document.getElementById('gantt-picture').naturalWidth < 370", 20)
+        shown = page.ask("(b => [b.scrollWidth, b.clientWidth])(document.querySelector('#gantt .table'))")
+        expect(shown[0] <= shown[1], f"a narrow window has a picture that is not cut: {shown}")
+        keep(page, "gantt-phone")
+        page.size(1280, 900)
         page.complaints = [c for c in page.complaints if "ERR_BLOCKED_BY_CLIENT" not in c]  # what the test did
         expect(not page.complaints, f"the page complains: {page.complaints}")
         page.open("about:blank")
@@ -284,7 +290,7 @@ def test_the_token_is_asked_for_and_not_shown(page):
     Folder(path).iterate(2)
     with Dashboard(path, "--token", "a-secret-of-mine") as d:
         page.open(d.url.split("?")[0])
-        page.wait("document.body && document.body.innerText.includes('a token is needed')")
+        page.wait("document.body && document.body.innerText.includes('a token is required')")
         page.open(d.url)
         page.wait("window.slackline && slackline.drawn > 0 && slackline.board.rows.length === 2")
         expect("secret" not in page.ask("location.href") and "secret" not in page.ask("document.title + document.body.innerText"), "the token is not shown")

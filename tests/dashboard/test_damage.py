@@ -105,7 +105,7 @@ def check_valid(d, stream, when):
     expect(d.process.poll() is None, f"{when}: it ended with {d.process.poll()}")
     if d.process.poll() is not None:
         return None
-    for where in ("/state.json", "/metrics", "/", "/gantt.svg"):
+    for where in ("/state.json", "/metrics", "/", "/gantt.svg", "/gantt-narrow.svg"):
         begin = time.monotonic()
         try:
             code, _, text = d.ask(where)
@@ -116,12 +116,12 @@ def check_valid(d, stream, when):
             else:
                 expect(False, f"{when}: {where}: {error}")
             return None
-        if where == "/gantt.svg" and code == 200:
+        if where.startswith("/gantt") and code == 200:
             try:
                 xml.etree.ElementTree.fromstring(text)
             except xml.etree.ElementTree.ParseError as error:
                 expect(False, f"{when}: {where} is no XML: {error}: {text[:300]!r}")
-        expect((code == 200 or (code == 404 and where == "/gantt.svg")) and time.monotonic() - begin < 15, f"{when}: {where} {code} after {time.monotonic() - begin:.1f} s")
+        expect((code == 200 or (code == 404 and where.startswith("/gantt"))) and time.monotonic() - begin < 15, f"{when}: {where} {code} after {time.monotonic() - begin:.1f} s")
         if where == "/state.json":
             state = parse(text, f"{when}: {where}")
         elif where == "/metrics":

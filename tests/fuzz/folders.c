@@ -143,7 +143,7 @@ static void look_at_run(void) {
     char *picture = NULL;
     size_t size;
     FILE *out = open_memstream(&picture, &size);
-    fuzz_must(sl_newest_open(place(), &newest) == SL_OK);
+    fuzz_must(sl_newest_open(place(), NULL, &newest) == SL_OK);
     sl_newest_put(&newest, out);
     sl_newest_close(&newest);
     fclose(out);

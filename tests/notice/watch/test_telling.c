@@ -191,6 +191,8 @@ static void the_report_has_phases_with_their_suspects(void **state) {
     v.iteration = 50;
     sl_watch_report_view(&report, &v);
     sl_event onset = change(SL_EVENT_ONSET, 60, 1.5), relief = change(SL_EVENT_RELIEF, 90, 4.5);
+    sl_event_fact(&onset, "former_ms", json_real(8));
+    sl_event_fact(&onset, "iteration_ms", json_real(20));
     assert_ok(sl_watch_report_event(&report, &onset));
     v = slow();
     sl_watch_report_view(&report, &v);
