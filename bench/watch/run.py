@@ -256,6 +256,9 @@ def has_reference(run):
 
 
 def watched(case, folder, run, star):
+    until = time.monotonic() + 10
+    while len(ranks_of(run.process.pid)) < 4 and time.monotonic() < until and run.process.poll() is None:
+        time.sleep(0.1)  # what has waited before is not known of ranks that have not begun
     foreign = Foreign(run)
     if not has_reference(run):
         return {"result": "abstained", "why": "no healthy profile: " + ("; ".join(e["seen"] for e in run.events())[-200:] or run.words()[-200:])}
@@ -278,7 +281,7 @@ def watched(case, folder, run, star):
     result, seconds = judge(case, before, after, began_s, loaded)
     if felt is False and result == "abstained":
         result = "not felt"
-    return {"result": result, "seconds": seconds, "loaded": [sorted(ranks) for ranks in loaded], "why": [f"{event['kind']}: {event['seen']}" for event in before[-1:] + after if event["kind"] in
+    return {"result": result, "seconds": seconds, "loaded": [sorted(ranks) for ranks in loaded], "why": [f"{event['kind']}: {event['seen']}" for event in (before if result == "false alarm" else before[-1:]) + after if event["kind"] in
                                                          ("onset", "profiled", "verdict", "tracked")]}
 
 
