@@ -568,7 +568,7 @@ void fleet_later(fleet *f, sl_time time, fleet_event_kind kind, int id) {
 }
 
 void fleet_run(const fleet_plan *plan, int show, fleet_result *result) {
-    fleet f = {.plan = plan, .result = result, .show = show};
+    fleet f = {.plan = plan, .result = result, .show = show, .fluke = -1};
     *result = (fleet_result){0};
     fleet_current = &f;
     open_fleet(&f);

@@ -1,8 +1,8 @@
 /* A whole watched job in one process, on a virtual clock, from one seed: the real agents, controllers and
  * orchestrator (through watch/advice.h), a model of the store (store_model.h), a model of the job's ranks
  * that pass the real gates (job_model.h), and a model of the processes that test devices and links, which
- * measure without error. Faults come at random: slow ranks, hosts and directions of links, alone or two at
- * once; the store's faults; agents and controllers that die.
+ * measure without error, or wrong every other time. Faults come at random: slow ranks, hosts and directions
+ * of links, alone or two at once; the store's faults; agents and controllers that die.
  *
  * The promises that are checked as time passes:
  * - a rank is never parked beyond the deadline of its hold, and a job whose controller has ended a hold runs;
@@ -53,6 +53,7 @@ typedef struct fleet_plan {
     uint64_t seed;
     job_shape shape;
     int ranks, per_node, stages, controllers, hold;
+    int flukes; /* tests measure a healthy rank and its links wrong, every other time */
     int clocks; /* each node has its own, with an offset; otherwise all share one */
     sl_time work, length;
     fleet_fault fault[FLEET_FAULTS];

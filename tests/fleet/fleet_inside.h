@@ -71,6 +71,7 @@ struct fleet {
     fleet_agent *agent; /* [nodes] */
     fleet_controller controller[2];
     fleet_tests tests;
+    int fluke; /* a rank that the last validation measured wrong; -1: none */
     /* promises */
     sl_time onset, began, moved, free_since;
     int64_t last_admitted, closed_at;

@@ -94,6 +94,7 @@ fleet_plan fleet_plan_of(uint64_t seed, int ranks) {
     if (below(&random, 2)) /* half of the jobs */
         for (int more = 1 + below(&random, 2); more > 0; more--)
             draw_trouble(&p, &random);
+    p.flukes = below(&random, 2);
     return p;
 }
 
@@ -102,9 +103,9 @@ void fleet_plan_text(const fleet_plan *p, char *text, size_t size) {
                                        "store restarted", "store emptied", "store loses",  "store late",
                                        "store full",      "store twice",   "node cut off", "agent dies",
                                        "controller dies"};
-    snprintf(text, size, "seed %llu: %s, %d ranks, %d per node, %d controllers, %s%s",
+    snprintf(text, size, "seed %llu: %s, %d ranks, %d per node, %d controllers, %s%s%s",
              (unsigned long long)p->seed, job_shape_name(p->shape), p->ranks, p->per_node, p->controllers,
-             p->hold ? "holds" : "never held", p->clocks ? ", own clocks" : "");
+             p->hold ? "holds" : "never held", p->clocks ? ", own clocks" : "", p->flukes ? ", flukes" : "");
     for (int i = 0; i < p->faults; i++) {
         const fleet_fault *f = &p->fault[i];
         size_t used = strlen(text);

@@ -21,9 +21,10 @@ typedef struct sl_watched_process {
     char affinity[128];
     sl_call *call; /* of the profile under way */
     size_t calls, capacity, sent;
-    int passed;                  /* a call after the window was seen */
-    int complete;                /* the last part was sent */
-    sl_time starved, starved_at; /* when the profile was ordered (obeying.c), and the time of the order */
+    int passed;                           /* a call after the window was seen */
+    int complete;                         /* the last part was sent */
+    sl_time starved, stopped, starved_at; /* when the profile was ordered (obeying.c), and the time of the
+                                             order */
 } sl_watched_process;
 
 struct sl_agent {

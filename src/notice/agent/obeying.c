@@ -2,6 +2,7 @@
 #include "base/time.h"
 #include "notice/agent/agent_inside.h"
 #include "notice/message/clocks.h"
+#include "notice/validate/evidence.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -76,17 +77,23 @@ static void end_profile(sl_agent *a) {
     }
 }
 
-/* The share of the time since the profile was ordered in which a process starved; -1: unknown. */
-static double starved_share(const sl_watched_process *p, sl_time now) {
-    sl_time starved = p->ended ? -1 : sl_starved(p->pid);
-    if (starved < 0 || p->starved < 0 || now <= p->starved_at)
+/* For the quotas of a process's control groups, ns; -1: none. */
+static sl_time stopped(int pid) {
+    double quota;
+    return sl_quota_stopped(pid, &quota);
+}
+
+/* The share of the time since the profile was ordered that has gone from `before` to `after`; -1: unknown. */
+static double share_of(const sl_watched_process *p, sl_time before, sl_time after, sl_time now) {
+    if (before < 0 || after < before || now <= p->starved_at)
         return -1;
-    return (double)(starved - p->starved) / (double)(now - p->starved_at);
+    return (double)(after - before) / (double)(now - p->starved_at);
 }
 
 static sl_status send_profile_of(sl_agent *a, sl_watched_process *p, sl_time now) {
     uint64_t calls, lost;
-    double starved = starved_share(p, now);
+    double starved = p->ended ? -1 : share_of(p, p->starved, sl_starved(p->pid), now);
+    double quotas = p->ended ? -1 : share_of(p, p->stopped, stopped(p->pid), now);
     sl_rings_counts(a->rings, &calls, &lost);
     while (!p->complete) {
         size_t count = p->calls - p->sent < SL_AGENT_PART ? p->calls - p->sent : SL_AGENT_PART;
@@ -96,6 +103,7 @@ static sl_status send_profile_of(sl_agent *a, sl_watched_process *p, sl_time now
                                 .rank = p->rank,
                                 .look = p->sent + count == p->calls,
                                 .starved = starved,
+                                .stopped = quotas,
                                 .lost = (int64_t)lost};
         sl_status status =
             sl_message_append(a->config.store, SL_LOG_PROFILES, &head, a->config.node, p->call + p->sent,
@@ -157,6 +165,7 @@ static sl_status order_profile(sl_agent *a, const json_t *order, sl_time now) {
     a->profile.from = until - sl_json_int(order, "length", 0);
     for (size_t i = 0; i < a->processes; i++) {
         a->process[i].starved = a->process[i].ended ? -1 : sl_starved(a->process[i].pid);
+        a->process[i].stopped = a->process[i].ended ? -1 : stopped(a->process[i].pid);
         a->process[i].starved_at = now;
     }
     sl_agent_set_timing(a, SL_TIMING_DEVICE);

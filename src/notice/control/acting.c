@@ -83,7 +83,7 @@ static void act(sl_control_core *c, sl_phase_action action) {
         sl_holding_begin(c);
         break;
     case SL_DO_RELEASE:
-        sl_holding_release(c, sl_validating_now(c) && !sl_validating_result(c, NULL));
+        sl_holding_release(c, sl_validating_now(c));
         break;
     case SL_DO_VALIDATE:
         sl_validating_begin(c);

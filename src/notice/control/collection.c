@@ -9,15 +9,16 @@ sl_status sl_collection_begin(sl_collection *c, int64_t round, int ranks) {
     sl_collection_end(c);
     SL_TRY(sl_alloc(&c->complete, (size_t)ranks, 1));
     SL_TRY(sl_alloc(&c->starved, (size_t)ranks, sizeof *c->starved));
+    SL_TRY(sl_alloc(&c->stopped, (size_t)ranks, sizeof *c->stopped));
     for (int r = 0; r < ranks; r++)
-        c->starved[r] = -1;
+        c->starved[r] = c->stopped[r] = -1;
     c->ranks = ranks;
     c->round = round;
     return SL_OK;
 }
 
 void sl_collection_end(sl_collection *c) {
-    SL_FREE(c->call, c->complete, c->starved, c->member);
+    SL_FREE(c->call, c->complete, c->starved, c->stopped, c->member);
     *c = (sl_collection){0};
 }
 
@@ -87,6 +88,7 @@ sl_status sl_collection_add(sl_collection *c, const sl_nodes *nodes, const sl_me
     if (head->look && !c->complete[head->rank]) {
         c->complete[head->rank] = 1;
         c->starved[head->rank] = isfinite(head->starved) ? head->starved : -1;
+        c->stopped[head->rank] = isfinite(head->stopped) ? head->stopped : -1;
         c->completed++;
     }
     return SL_OK;

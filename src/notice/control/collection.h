@@ -23,6 +23,7 @@ typedef struct sl_collection {
     char *complete; /* [ranks] whose last part has arrived */
     double
         *starved; /* [ranks] share of the time in which a rank wanted a processor and had none; -1: unknown */
+    double *stopped; /* [ranks] share in which its quotas stopped it; -1: unknown */
     int completed;
     sl_collection_member *member; /* [members]; in order of arrival, unique after sl_collection_settle */
     size_t members, member_capacity;

@@ -69,10 +69,14 @@ static void report_verdicts(sl_control_core *c, const char *decided, const char 
         sl_control_report_suspect(c, SL_EVENT_VERDICT, &c->view.verdict[i], decided, all);
 }
 
+static sl_suspect unknown_because(const char *why) {
+    sl_suspect s = {.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
+    sl_text_format(s.why, sizeof s.why, "%s", why);
+    return s;
+}
+
 static void undecided(sl_control_core *c, const char *why) {
-    sl_suspect *s = &c->view.verdict[0];
-    *s = (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
-    sl_text_format(s->why, sizeof s->why, "%s", why);
+    c->view.verdict[0] = unknown_because(why);
     c->view.verdicts = 1;
 }
 
@@ -97,15 +101,26 @@ void sl_control_verdict_by_profile(sl_control_core *c) {
     report_verdicts(c, "by the profile alone", c->reason);
 }
 
-static int read_verdicts(sl_control_core *c, const json_t *verdicts) {
+/* ---- by tests ---- */
+
+/* What the first test found, narrowed by the profile. */
+typedef struct conclusion {
+    sl_suspect verdict[SL_STATUS_SUSPECTS];
+    int count;
+    int carried;               /* index of the verdict that rests on what healthy calls carried; -1: none */
+    int *node_of;              /* [world] */
+    char *tested;              /* [world] */
+    double *starved, *stopped; /* [world] */
+    sl_narrow_facts facts;
+} conclusion;
+
+static void read_verdicts(const json_t *verdicts, conclusion *f) {
     size_t i;
     const json_t *one;
-    int count = 0;
     json_array_foreach(verdicts, i, one) {
-        if (count < SL_STATUS_SUSPECTS && sl_suspect_from_json(one, &c->view.verdict[count]) == SL_OK)
-            count++;
+        if (f->count < SL_STATUS_SUSPECTS && sl_suspect_from_json(one, &f->verdict[f->count]) == SL_OK)
+            f->count++;
     }
-    return count;
 }
 
 static sl_status read_directions(const json_t *links, sl_tested_direction **direction, int *count) {
@@ -124,36 +139,32 @@ static sl_status read_directions(const json_t *links, sl_tested_direction **dire
 
 /* The index of a verdict without an answer: about a link, or that nothing is slow; -1: something was found,
  * and no link is in doubt. */
-static int open_verdict(const sl_control_core *c) {
+static int open_verdict(const conclusion *f) {
     int unknown = 0;
-    for (int i = 0; i < c->view.verdicts; i++) {
-        const sl_suspect *v = &c->view.verdict[i];
+    for (int i = 0; i < f->count; i++) {
+        const sl_suspect *v = &f->verdict[i];
         if (v->component == SL_COMPONENT_UNKNOWN && v->from >= 0)
             return i;
         unknown += v->component == SL_COMPONENT_UNKNOWN;
     }
-    return unknown > 0 && unknown == c->view.verdicts ? 0 : -1;
+    return unknown > 0 && unknown == f->count ? 0 : -1;
 }
 
-/* If tests have nothing to compare a link with, and the calls named none: compares with what healthy calls
- * carried. */
-static void compare_with_carried(sl_control_core *c, const int *node_of, int world) {
+/* The direction between two nodes that does worse in these tests than healthy calls did. */
+static int find_carried(sl_control_core *c, const json_t *report, const conclusion *f, sl_suspect *found) {
     sl_tested_direction *direction;
-    sl_suspect found;
     int count;
-    const int open = open_verdict(c);
     const sl_profile_comparison last = sl_references_last(c);
-    if (open < 0 || !last.healthy || !last.slow)
-        return;
-    if (read_directions(json_object_get(sl_validating_result(c, NULL), "links"), &direction, &count) !=
-        SL_OK) {
+    if (!last.healthy || !last.slow)
+        return 0;
+    if (read_directions(json_object_get(report, "links"), &direction, &count) != SL_OK) {
         c->failed = SL_ENOMEM;
-        return;
+        return 0;
     }
-    if (sl_carried_compare(last.healthy, last.slow, sl_nodes_clock_error(&c->nodes), direction, count,
-                           node_of, world, &found))
-        c->view.verdict[open] = found;
+    const int slow = sl_carried_compare(last.healthy, last.slow, sl_nodes_clock_error(&c->nodes), direction,
+                                        count, f->node_of, f->facts.ranks, found);
     sl_free(direction);
+    return slow;
 }
 
 double sl_control_missing(const sl_control_core *c) {
@@ -191,56 +202,103 @@ static int calls_nccl(const sl_call_profile *p) {
     return 0;
 }
 
-/* Contention of a host is that of the ranks that the profile names. */
-static void narrow(sl_control_core *c) {
-    int world = sl_nodes_world(&c->nodes), *node_of = NULL;
-    char *tested = NULL;
-    double *starved = NULL;
-    if (sl_alloc(&node_of, (size_t)world, sizeof *node_of) != SL_OK ||
-        sl_alloc(&tested, (size_t)world + 1, 1) != SL_OK ||
-        sl_alloc(&starved, (size_t)world, sizeof *starved) != SL_OK) {
-        c->failed = SL_ENOMEM;
-        SL_FREE(node_of, tested, starved);
-        return;
-    }
+static void close_conclusion(conclusion *f) {
+    SL_FREE(f->node_of, f->tested, f->starved, f->stopped);
+}
+
+/* Contention of a host is that of the ranks that the profile names. If tests have nothing to compare a link
+ * with, and the calls named none, it is compared with what healthy calls carried. */
+static sl_status open_conclusion(sl_control_core *c, conclusion *f) {
+    const json_t *first = sl_validating_result(c, NULL);
+    const int world = sl_nodes_world(&c->nodes);
+    const sl_profile_comparison last = sl_references_last(c);
+    sl_status status;
+    *f = (conclusion){.carried = -1};
+    SL_TRY_GOTO(failed, status, sl_alloc(&f->node_of, (size_t)world, sizeof *f->node_of));
+    SL_TRY_GOTO(failed, status, sl_alloc(&f->tested, (size_t)world + 1, 1));
+    SL_TRY_GOTO(failed, status, sl_alloc(&f->starved, (size_t)world, sizeof *f->starved));
+    SL_TRY_GOTO(failed, status, sl_alloc(&f->stopped, (size_t)world, sizeof *f->stopped));
     for (int rank = 0; rank < world; rank++) {
         const sl_job_node *node = sl_nodes_of_rank(&c->nodes, rank, NULL);
-        node_of[rank] = node ? (int)(node - c->nodes.node) : -1;
+        f->node_of[rank] = node ? (int)(node - c->nodes.node) : -1;
+        f->starved[rank] = last.slow ? sl_call_profile_starved(last.slow, last.healthy, rank) : -1;
+        f->stopped[rank] = last.slow ? sl_call_profile_stopped(last.slow, last.healthy, rank) : -1;
     }
-    note_tested(sl_validating_result(c, NULL), tested, world);
-    const sl_profile_comparison last = sl_references_last(c);
-    for (int rank = 0; rank < world; rank++)
-        starved[rank] = last.slow ? sl_call_profile_starved(last.slow, last.healthy, rank) : -1;
-    const sl_narrow_facts facts = {.taken = last.taken,
-                                   .lost = last.lost,
-                                   .starved = starved,
-                                   .transfers = last.transfers,
-                                   .missing = sl_control_missing(c),
-                                   .gpu = calls_nccl(last.slow),
-                                   .tested = tested,
-                                   .node_of = node_of,
-                                   .ranks = world};
-    c->view.verdicts = sl_verdict_narrow(c->view.verdict, c->view.verdicts, SL_STATUS_SUSPECTS,
-                                         c->view.suspect, c->view.suspects, &facts);
-    compare_with_carried(c, node_of, world);
-    SL_FREE(node_of, tested, starved);
+    note_tested(first, f->tested, world);
+    f->facts = (sl_narrow_facts){.taken = last.taken,
+                                 .lost = last.lost,
+                                 .starved = f->starved,
+                                 .stopped = f->stopped,
+                                 .transfers = last.transfers,
+                                 .missing = sl_control_missing(c),
+                                 .gpu = calls_nccl(last.slow),
+                                 .tested = f->tested,
+                                 .node_of = f->node_of,
+                                 .ranks = world};
+    read_verdicts(json_object_get(first, "verdicts"), f);
+    if (f->count == 0) {
+        char profile[200], why[256];
+        sl_suspects_text(c->view.suspect, c->view.suspects, profile, sizeof profile);
+        snprintf(why, sizeof why, "the tests found nothing slow; by the profile: %s", profile);
+        f->verdict[f->count++] = unknown_because(why);
+    }
+    f->count = sl_verdict_narrow(f->verdict, f->count, SL_STATUS_SUSPECTS, c->view.suspect, c->view.suspects,
+                                 &f->facts);
+    const int open = open_verdict(f);
+    if (open >= 0 && find_carried(c, first, f, &f->verdict[open]))
+        f->carried = open;
+    return SL_OK;
+failed:
+    close_conclusion(f);
+    c->failed = status;
+    return status;
+}
+
+static int rests_on_tests(const sl_control_core *c, const conclusion *f, int i) {
+    return sl_verdict_rests_on_tests(&f->verdict[i], c->view.suspect, c->view.suspects, &f->facts);
+}
+
+int sl_control_doubts(sl_control_core *c, sl_second_test *test) {
+    conclusion f;
+    *test = (sl_second_test){0};
+    if (open_conclusion(c, &f) != SL_OK)
+        return 0;
+    for (int i = 0; i < f.count; i++)
+        if (rests_on_tests(c, &f, i))
+            sl_second_test_add(sl_validating_result(c, NULL), &f.verdict[i], f.node_of, f.facts.ranks, test);
+    close_conclusion(&f);
+    return test->links + test->devices > 0;
+}
+
+/* What only the first test named stays if the second one agrees. */
+static void ask_second(sl_control_core *c, conclusion *f) {
+    const json_t *first = sl_validating_result(c, NULL), *second = sl_validating_second(c);
+    const char *profile = c->view.suspects > 0 ? c->view.suspect[0].why : "";
+    for (int i = 0; i < f->count; i++) {
+        sl_suspect *v = &f->verdict[i], again;
+        if (!rests_on_tests(c, f, i))
+            continue;
+        if (i == f->carried) {
+            const int agrees =
+                second && find_carried(c, second, f, &again) && again.from == v->from && again.to == v->to;
+            sl_second_test_conclude(agrees, second != NULL, "", profile, v);
+        } else
+            sl_second_test_decide(first, second, profile, f->node_of, f->facts.ranks, v);
+    }
+    f->count = sl_verdict_drop_unknown(f->verdict, f->count);
 }
 
 void sl_control_verdict_by_validation(sl_control_core *c) {
     int released;
-    const json_t *result = sl_validating_result(c, &released);
-    if (!result) { /* no test was possible */
+    conclusion f;
+    if (!sl_validating_result(c, &released) || open_conclusion(c, &f) != SL_OK) { /* no test was possible */
         sl_control_verdict_by_profile(c);
         return;
     }
-    c->view.verdicts = read_verdicts(c, json_object_get(result, "verdicts"));
-    if (c->view.verdicts == 0) {
-        char profile[200], why[256];
-        sl_suspects_text(c->view.suspect, c->view.suspects, profile, sizeof profile);
-        snprintf(why, sizeof why, "the tests found nothing slow; by the profile: %s", profile);
-        undecided(c, why);
-    }
-    narrow(c);
+    ask_second(c, &f);
+    memcpy(c->view.verdict, f.verdict, sizeof c->view.verdict);
+    c->view.verdicts = f.count;
+    close_conclusion(&f);
     sl_validating_end(c);
     report_verdicts(c, "by validation",
                     released ? "tested partly while the program ran" : "tested while held");

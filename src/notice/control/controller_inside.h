@@ -9,6 +9,7 @@
 #include "notice/control/controller.h"
 #include "notice/control/leadership.h"
 #include "notice/control/phases.h"
+#include "notice/control/second_test.h"
 #include "notice/detect/call_profile.h"
 #include "notice/detect/change.h"
 
@@ -161,9 +162,11 @@ void sl_validating_end(sl_control_core *c);
 /** The result, if it is awaited. */
 void sl_validating_read(sl_control_core *c);
 
-/** Whether tests run; their result (NULL: none yet), and whether the hold had ended before. */
+/** Whether tests run, or a second one is about to; the results of the first and the second test (NULL: none),
+ * and whether the hold had ended before the last one. */
 int sl_validating_now(const sl_control_core *c);
 const json_t *sl_validating_result(const sl_control_core *c, int *released);
+const json_t *sl_validating_second(const sl_control_core *c);
 
 /* ---- concluding.c ---- */
 
@@ -173,6 +176,10 @@ double sl_control_missing(const sl_control_core *c);
 /** The suspects become the verdict; or the results of the tests do, as far as there are any. */
 void sl_control_verdict_by_profile(sl_control_core *c);
 void sl_control_verdict_by_validation(sl_control_core *c);
+
+/** What the tests named, and nothing else did, goes into `test`; nonzero: there is something to test again.
+ */
+int sl_control_doubts(sl_control_core *c, sl_second_test *test);
 
 /* ---- control_store.c ---- */
 

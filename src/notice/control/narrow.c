@@ -147,7 +147,9 @@ static sl_suspect settle_device(const sl_suspect *device, double taken, const sl
             pressure = &tested[i];
         slow_link |= tested[i].from == device->rank || tested[i].to == device->rank;
     }
-    if (pressure && taken >= TAKEN) {
+    if (device->cause[0]) { /* the profile knows it */
+        sl_text_format(s.why, sizeof s.why, "%s%s%s", device->why, healthy[0] ? "; " : "", healthy);
+    } else if (pressure && taken >= TAKEN) {
         snprintf(s.cause, sizeof s.cause, "%s", pressure->cause);
         sl_text_format(s.why, sizeof s.why, "%s; %s", device->why, pressure->why);
     } else if (slow_link) {
@@ -169,11 +171,54 @@ static sl_suspect settle_device(const sl_suspect *device, double taken, const sl
     return s;
 }
 
+static int is_quota(const sl_suspect *v) {
+    return v->component == SL_COMPONENT_DEVICE && strstr(v->cause, "quota") != NULL;
+}
+
+/* A verdict about a suspect that a quota stopped, with what it did to the program before what it did to a
+ * test. */
+static sl_suspect with_quota(const sl_suspect *v, const sl_suspect *suspect, int suspects) {
+    sl_suspect s = *v;
+    for (int i = 0; i < suspects; i++)
+        if (suspect[i].component == SL_COMPONENT_DEVICE && suspect[i].rank == v->rank &&
+            suspect[i].cause[0] && v->component == SL_COMPONENT_DEVICE) {
+            if (!is_quota(v))
+                snprintf(s.cause, sizeof s.cause, "%s", suspect[i].cause);
+            sl_text_format(s.why, sizeof s.why, "%s; tested: %s", suspect[i].why, v->why);
+        }
+    return s;
+}
+
 /* Whether a kept verdict already speaks of this device. */
 static int covers(const sl_suspect *v, const sl_suspect *device, const int *node_of, int ranks) {
     return (v->component == SL_COMPONENT_DEVICE && v->rank == device->rank) ||
            (v->component == SL_COMPONENT_HOST &&
             node(v->rank, node_of, ranks) == node(device->rank, node_of, ranks));
+}
+
+/* The share of the time in which quotas stopped the rank of a verdict; -1: unknown. */
+static double stopped(const sl_suspect *v, const sl_narrow_facts *facts) {
+    return facts->stopped && v->rank >= 0 && v->rank < facts->ranks ? facts->stopped[v->rank] : -1;
+}
+
+/* The least that something must have taken from the program to be why it is slow. */
+static double least_lost(const sl_narrow_facts *facts) {
+    return TAKEN * facts->missing > LOST ? TAKEN * facts->missing : LOST;
+}
+
+/* Of a verdict without suspects: a quota stays only if it stopped the program, too, as far as that is known.
+ */
+static void acquit_quota(sl_suspect *v, const sl_narrow_facts *facts, const char *profile) {
+    const double share = stopped(v, facts);
+    const int rank = v->rank;
+    if (share < 0 || share >= least_lost(facts))
+        return;
+    *v = (sl_suspect){.component = SL_COMPONENT_UNKNOWN, .rank = -1, .from = -1, .to = -1};
+    sl_text_format(
+        v->why, sizeof v->why,
+        "%s%sthe cgroup's CPU quota of rank %d throttled a test, but the program for only %.0f ms of "
+        "each second longer than when healthy",
+        profile, profile[0] ? "; " : "", rank, 1000 * share);
 }
 
 static int is_contention(const sl_suspect *v) {
@@ -187,7 +232,7 @@ static int is_contention(const sl_suspect *v) {
 static void acquit(sl_suspect *v, int only, const sl_narrow_facts *facts, const char *profile) {
     const int host = v->component == SL_COMPONENT_HOST, rank = v->rank;
     int known = 0;
-    double sum = 0, least = TAKEN * facts->missing > LOST ? TAKEN * facts->missing : LOST;
+    double sum = 0, least = least_lost(facts);
     if (!is_contention(v) || rank >= facts->ranks)
         return;
     for (int r = 0; r < facts->ranks && facts->lost; r++)
@@ -210,8 +255,15 @@ static void acquit(sl_suspect *v, int only, const sl_narrow_facts *facts, const 
                        profile[0] ? "; " : "", whose, who);
 }
 
-/* One answer that nothing is known is enough, and none with something that is. Returns the new count. */
-static int drop_unknown(sl_suspect *verdict, int count) {
+int sl_verdict_rests_on_tests(const sl_suspect *v, const sl_suspect *suspect, int suspects,
+                              const sl_narrow_facts *facts) {
+    const int named = v->component == SL_COMPONENT_DEVICE || v->component == SL_COMPONENT_LINK ||
+                      v->component == SL_COMPONENT_HOST;
+    return named && !is_contention(v) && !(is_quota(v) && stopped(v, facts) >= 0) &&
+           !suspected(v, suspect, suspects, facts->node_of, facts->ranks);
+}
+
+int sl_verdict_drop_unknown(sl_suspect *verdict, int count) {
     int kept = 0, known = 0, unknown = 0;
     for (int i = 0; i < count; i++)
         known += verdict[i].component != SL_COMPONENT_UNKNOWN || verdict[i].from >= 0;
@@ -264,10 +316,12 @@ int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect
             if (verdict[i].component == SL_COMPONENT_LINK)
                 acquit_link(&verdict[i], is_pressed(&tested[i], tested, count, facts), facts, suspect,
                             suspects);
+            else if (is_quota(&verdict[i]))
+                acquit_quota(&verdict[i], facts, suspects > 0 ? suspect[0].why : "");
             else
                 acquit(&verdict[i], count == 1 && tested[i].component == SL_COMPONENT_DEVICE, facts,
                        suspects > 0 ? suspect[0].why : "");
-        return drop_unknown(verdict, count);
+        return sl_verdict_drop_unknown(verdict, count);
     }
     for (int i = 0; i < count; i++) {
         const sl_suspect *v = &tested[i];
@@ -276,7 +330,7 @@ int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect
                                        !took_most(host, suspect, suspects, facts)
                                  : v->component == SL_COMPONENT_DEVICE && strstr(v->cause, "contention");
         if (!pressure && suspected(v, suspect, suspects, node_of, ranks))
-            verdict[kept++] = *v;
+            verdict[kept++] = with_quota(v, suspect, suspects);
     }
     for (int i = 0; i < suspects && kept < most; i++) {
         int covered = suspect[i].component != SL_COMPONENT_DEVICE;

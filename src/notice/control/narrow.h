@@ -12,8 +12,12 @@
  * A rank that is not scheduled while it is in a call loses time that no computation shows: where the profile
  * explains nothing and the tests found nothing else, what its device starved counts (`starved`).
  *
+ * A quota throttles the products of a test, which need the processor all the time, more than the program. So
+ * it is the cause if it stopped the program, too (`stopped`): for most of what a suspect computes longer, or,
+ * without suspects, for half of the time that is missing.
+ *
  * A link that only tests find slow is not what slows the program if its transfers take as long as when
- * healthy.
+ * healthy. Otherwise what only tests name is tested again (second_test.h).
  *
  * Fewer than three links of a kind cannot be assessed: for two nodes, the tests show only that one direction
  * is slower than the other. If the profile also finds that direction slower, the verdict names it. */
@@ -33,6 +37,7 @@ typedef struct sl_narrow_facts {
     const double *taken;   /* [suspects] sl_call_profile_taken of each */
     const double *lost;    /* [ranks] as of sl_call_profile_weigh; NULL: unknown */
     const double *starved; /* [ranks] as of sl_call_profile_starved; NULL: unknown */
+    const double *stopped; /* [ranks] as of sl_call_profile_stopped; NULL: unknown */
     int transfers;         /* as of sl_call_profile_weigh; -1: unknown */
     double missing;        /* share of an iteration by which it takes longer than when healthy; 0: unknown */
     const char *tested;    /* [ranks] what was tested of each: SL_TESTED_...; NULL: nothing */
@@ -44,3 +49,12 @@ typedef struct sl_narrow_facts {
 /** Narrows verdict[count], which has room for `most`, SL_STATUS_SUSPECTS at most. Returns the new count. */
 int sl_verdict_narrow(sl_suspect *verdict, int count, int most, const sl_suspect *suspect, int suspects,
                       const sl_narrow_facts *facts);
+
+/** Whether nothing but the tests speaks for a verdict that was narrowed: neither a suspect of the profile,
+ * nor the time that ranks lost to contention or quotas. Such a verdict needs a second test (second_test.h).
+ */
+int sl_verdict_rests_on_tests(const sl_suspect *verdict, const sl_suspect *suspect, int suspects,
+                              const sl_narrow_facts *facts);
+
+/** One answer that nothing is known is enough, and none with something that is. Returns the new count. */
+int sl_verdict_drop_unknown(sl_suspect *verdict, int count);

@@ -127,8 +127,10 @@ sl_profiled sl_profiling_take(sl_control_core *c) {
                                          sl_from_ms(c->view.level_ms), c->view.iteration, c->view.slow));
     if (status == SL_ENOMEM)
         c->failed = status;
-    for (int r = 0; taken.profile && r < taken.profile->ranks; r++)
+    for (int r = 0; taken.profile && r < taken.profile->ranks; r++) {
         taken.profile->rank[r].starved = got->starved[r];
+        taken.profile->rank[r].stopped = got->stopped[r];
+    }
     sl_collection_end(got);
     return taken;
 }

@@ -2,6 +2,7 @@
  * (whatever takes its processor away does so inside calls as well). The rest must have one link, one rank or
  * one group in common, or is listed separately. */
 #include "base/memory.h"
+#include "base/text.h"
 #include "notice/detect/call_verdict.h"
 
 #include <stdio.h>
@@ -53,6 +54,24 @@ static int is_its_own(const sl_call_comparison *c, int rank) {
     return lost >= 0 && lost * c->now->rank[rank].span < 0.5 * c->rank[rank].excess;
 }
 
+/* The share of the time in which quotas stopped a rank. */
+static double stopped_share(const sl_call_rank *rank) {
+    return rank->starved >= 0 && rank->starved < rank->stopped ? rank->starved : rank->stopped;
+}
+
+static void say_quota(const sl_call_comparison *c, int r, sl_suspect *s) {
+    snprintf(s->cause, sizeof s->cause, "cgroup quota");
+    sl_text_format(s->why, sizeof s->why,
+                   "%s%sits cgroup's CPU quota throttled it for %.0f ms of each second", s->why,
+                   s->why[0] ? "; " : "", 1000 * stopped_share(&c->now->rank[r]));
+}
+
+/* How much longer than when healthy quotas stopped a rank, ns; 0: not, or unknown. */
+static double stopped_longer(const sl_call_comparison *c, int r) {
+    const double more = sl_call_profile_stopped(c->now, c->healthy, r);
+    return more > 0 ? more * c->now->rank[r].span : 0;
+}
+
 static sl_status say_device(const sl_call_comparison *c, int r, sl_call_verdict *v) {
     double last = last_share(c->now, r);
     const sl_call_measure *m = &c->rank[r];
@@ -62,7 +81,21 @@ static sl_status say_device(const sl_call_comparison *c, int r, sl_call_verdict 
     if (last >= 0.5)
         snprintf(s.why + used, sizeof s.why - (size_t)used,
                  ", and is the last to arrive at %.0f%% of its collectives", 100 * last);
+    if (stopped_longer(c, r) > SL_CALL_CAUSE * m->excess)
+        say_quota(c, r, &s);
     return sl_call_verdict_add(v, s, m->excess);
+}
+
+/* What takes `excess` from a rank makes its links and groups slow, unless `healthy` of them are unchanged:
+ * then only those that are not much slower. */
+static void explain_by(const sl_call_comparison *c, int r, double excess, int healthy, sl_call_pairs *all,
+                       int *explained) {
+    for (size_t g = 0; g < c->now->groups; g++)
+        explained[g] |=
+            sl_call_group_has(&c->now->group[g], r) && (healthy == 0 || c->group[g].excess < 2 * excess);
+    for (size_t i = 0; i < all->count; i++)
+        if (all->at[i].a == r || all->at[i].b == r)
+            all->at[i].taken |= healthy == 0 || sl_call_pair_excess(&all->at[i]) < 2 * excess;
 }
 
 /* A slow rank's own links and groups are slow with it, unless only some are: then those links are worse. */
@@ -80,12 +113,42 @@ static sl_status find_devices(const sl_call_comparison *c, sl_call_pairs *all, i
         if (with > 4 * m->excess && healthy > 0)
             continue; /* one of its links is slow, and costs the rank some computing */
         SL_TRY(say_device(c, r, v));
-        for (size_t g = 0; g < c->now->groups; g++)
-            explained[g] |= sl_call_group_has(&c->now->group[g], r) &&
-                            (healthy == 0 || c->group[g].excess < 2 * m->excess);
-        for (size_t i = 0; i < all->count; i++)
-            if (all->at[i].a == r || all->at[i].b == r)
-                all->at[i].taken |= healthy == 0 || sl_call_pair_excess(&all->at[i]) < 2 * m->excess;
+        explain_by(c, r, m->excess, healthy, all, explained);
+    }
+    return SL_OK;
+}
+
+/* A quota may stop a rank inside its calls, as when they poll: then it does not compute longer, and its
+ * transfers seem slow. It is the finding if it took most of the time that is missing, and no rank computes
+ * longer. Several ranks share a group's quota if it stopped more than half of all: then none is. */
+static sl_status find_stopped(const sl_call_comparison *c, sl_call_pairs *all, int *explained,
+                              sl_call_verdict *v, char *reason, size_t size) {
+    const double least = SL_CALL_CAUSE * sl_call_missing(c);
+    double most = 0;
+    int count = 0;
+    for (int r = 0; r < c->now->ranks && least > 0; r++)
+        if (stopped_longer(c, r) >= least) {
+            count++;
+            most = stopped_share(&c->now->rank[r]) > most ? stopped_share(&c->now->rank[r]) : most;
+        }
+    if (2 * count > c->now->ranks) {
+        snprintf(reason, size,
+                 "the CPU quotas of their cgroups throttled %d of %d ranks, for up to %.0f ms of each second",
+                 count, c->now->ranks, 1000 * most);
+        return sl_call_verdict_add(v, sl_call_unknown(reason), sl_call_missing(c));
+    }
+    for (int r = 0; r < c->now->ranks && count > 0; r++) {
+        const double excess = stopped_longer(c, r), span = c->now->rank[r].span;
+        double with, without;
+        int healthy;
+        if (excess < least)
+            continue;
+        const sl_call_measure measure = {.now = span, .expected = span - excess};
+        sl_suspect s = sl_call_suspect(SL_COMPONENT_DEVICE, r, &measure);
+        say_quota(c, r, &s);
+        SL_TRY(sl_call_verdict_add(v, s, excess));
+        around(c, r, &with, &without, &healthy);
+        explain_by(c, r, excess, healthy, all, explained);
     }
     return SL_OK;
 }
@@ -143,6 +206,8 @@ static sl_status find_suspects(sl_call_comparison *c, sl_call_verdict *v, char *
     sl_status status;
     SL_TRY_GOTO(done, status, sl_call_pairs_find(c, &all));
     SL_TRY_GOTO(done, status, find_devices(c, &all, explained, v));
+    if (v->count == 0)
+        SL_TRY_GOTO(done, status, find_stopped(c, &all, explained, v, reason, size));
     if (devices_are_enough(c, v))
         goto done;
     SL_TRY_GOTO(done, status, sl_call_pairs_cover(c, &all));

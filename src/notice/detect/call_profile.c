@@ -359,7 +359,7 @@ sl_status sl_call_profile_make(const sl_call *call, size_t calls, int ranks, int
     sl_status status;
     SL_TRY_GOTO(err_close, status, sl_alloc(&p->rank, (size_t)ranks, sizeof *p->rank));
     for (int r = 0; r < ranks; r++)
-        p->rank[r].starved = -1;
+        p->rank[r].starved = p->rank[r].stopped = -1;
     SL_TRY_GOTO(err_close, status, make_ranks(call, calls, p));
     clip_windows(p);
     SL_TRY_GOTO(err_close, status, sl_meetings_find(call, calls, ranks, clock_error, &all));

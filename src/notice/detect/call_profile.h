@@ -30,6 +30,10 @@ void sl_call_profile_close(sl_call_profile *profile);
  * a processor without losing anything. -1: unknown. */
 double sl_call_profile_starved(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL, int rank);
 
+/** The same for the share in which its control groups were stopped for their quotas; a rank is stopped at
+ * most as long as it starves, whatever the sum over the processors of its groups. */
+double sl_call_profile_stopped(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL, int rank);
+
 /** What to hold against the results of tests. lost[ranks]: share of the window that other processes took from
  * a rank's computing; -1: unknown. *transfers: 1: some are slow; 0: all that can be compared take as long as
  * when healthy; -1: none can be compared. SL_ENOMEM. */
@@ -45,7 +49,8 @@ double sl_call_profile_taken(const sl_call_profile *now, const sl_call_profile *
  * of the difference of any two ranks' clocks; transfers that differ by less than twice that count as equal.
  * Nothing slow: *count is 0 and `reason` says so. If the evidence does not single out components, the one
  * suspect is SL_COMPONENT_UNKNOWN, or a group; `reason` explains it in one line. A rank whose links are all
- * slow: SL_COMPONENT_HOST of that rank (its network card, or the host). measured and expected are ms.
+ * slow: SL_COMPONENT_HOST of that rank (its network card, or the host). The cause of a device is given if the
+ * quotas of its control groups stopped it for most of what it computes longer. measured and expected are ms.
  * SL_ENOMEM; SL_EINVAL if the profiles have different numbers of ranks. */
 sl_status sl_call_profile_compare(const sl_call_profile *now, const sl_call_profile *healthy_or_NULL,
                                   int64_t clock_error, sl_suspect *suspect, size_t most, size_t *count,

@@ -1,4 +1,4 @@
-/* Processor time that a rank wanted and did not get: what others took from its computing. */
+/* Processor time that a rank wanted and did not get: what others, or a quota, took from its computing. */
 #include "base/memory.h"
 #include "base/numbers.h"
 #include "notice/detect/call_verdict.h"
@@ -6,27 +6,43 @@
 #define BLURRED 0.05 /* of the window: with more blurred gaps, a rank's losses are not known */
 #define MS 1e6
 
+/* The share in which a rank starved, or in which quotas stopped it; -1: unknown. */
+static double share(const sl_call_rank *r, int quotas) {
+    return quotas && r->starved >= 0 && r->stopped > r->starved ? r->starved
+           : quotas                                             ? r->stopped
+                                                                : r->starved;
+}
+
 /* What is usual among the others, with which a rank is compared if it was not seen healthy. */
-static double others_starved(const sl_call_profile *now, int rank) {
-    double *share, usual = 0;
+static double usual(const sl_call_profile *now, int rank, int quotas) {
+    double *of, median = 0;
     int count = 0;
-    if (sl_alloc(&share, (size_t)now->ranks, sizeof *share) != SL_OK)
+    if (sl_alloc(&of, (size_t)now->ranks, sizeof *of) != SL_OK)
         return 1; /* nothing was taken from it, as far as is known */
     for (int r = 0; r < now->ranks; r++)
-        if (r != rank && now->rank[r].starved >= 0)
-            share[count++] = now->rank[r].starved;
-    usual = count ? sl_median_of_numbers(share, count) : 0;
-    sl_free(share);
-    return usual;
+        if (r != rank && share(&now->rank[r], quotas) >= 0)
+            of[count++] = share(&now->rank[r], quotas);
+    median = count ? sl_median_of_numbers(of, count) : 0;
+    sl_free(of);
+    return median;
+}
+
+static double more_than_healthy(const sl_call_profile *now, const sl_call_profile *healthy, int rank,
+                                int quotas) {
+    if (rank < 0 || rank >= now->ranks || share(&now->rank[rank], quotas) < 0)
+        return -1;
+    double before =
+        healthy && rank < healthy->ranks ? share(&healthy->rank[rank], quotas) : usual(now, rank, quotas);
+    double more = share(&now->rank[rank], quotas) - (before > 0 ? before : 0);
+    return more > 0 ? more : 0;
 }
 
 double sl_call_profile_starved(const sl_call_profile *now, const sl_call_profile *healthy, int rank) {
-    if (rank < 0 || rank >= now->ranks || now->rank[rank].starved < 0)
-        return -1;
-    double before =
-        healthy && rank < healthy->ranks ? healthy->rank[rank].starved : others_starved(now, rank);
-    double more = now->rank[rank].starved - (before > 0 ? before : 0);
-    return more > 0 ? more : 0;
+    return more_than_healthy(now, healthy, rank, 0);
+}
+
+double sl_call_profile_stopped(const sl_call_profile *now, const sl_call_profile *healthy, int rank) {
+    return more_than_healthy(now, healthy, rank, 1);
 }
 
 double sl_call_lost(const sl_call_comparison *c, int rank) {

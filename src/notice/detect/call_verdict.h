@@ -11,6 +11,7 @@
 #define SL_CALL_EXPLAINS                                                                                     \
     0.25                    /* of the missing time: whatever costs less is not why iterations take longer    \
                              */
+#define SL_CALL_CAUSE 0.5   /* of what a rank computes longer: what took that much of it is the cause */
 #define SL_CALL_ENOUGH 0.75 /* of the missing time: nothing else is needed to explain it */
 
 typedef struct sl_call_verdict {

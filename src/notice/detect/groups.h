@@ -66,6 +66,7 @@ typedef struct sl_call_rank {
     uint64_t kind;          /* ranks of one kind make the same calls with the same bytes */
     int messages;           /* it sends or receives any */
     double starved;         /* share of the time in which it wanted a processor and had none; -1: unknown */
+    double stopped;         /* share in which its control groups' quotas stopped them; -1: unknown */
 } sl_call_rank;
 
 typedef struct sl_call_profile {

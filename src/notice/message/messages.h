@@ -56,7 +56,7 @@ static inline sl_time sl_order_pace(int nodes) {
 }
 
 #define SL_MESSAGE_MAGIC 0x736c6d67u /* "slmg" */
-#define SL_MESSAGE_VERSION 1
+#define SL_MESSAGE_VERSION 2
 
 typedef enum sl_message_kind {
     SL_MESSAGE_ITERATIONS = 1, /* sl_message_block[] */
@@ -73,8 +73,10 @@ typedef struct sl_message_head {
     int64_t lost;   /* profiles: calls overwritten before they were read */
     double starved; /* profiles: share of the time in which the rank wanted a processor and had none; -1:
                        unknown */
+    double stopped; /* profiles: share of the time in which its control groups' quotas stopped them; -1:
+                       unknown */
     char node[SL_NODE_NAME];
-    char trouble[80]; /* views: why the rank cannot be held; "" */
+    char trouble[72]; /* views: why the rank cannot be held; "" */
 } sl_message_head;
 _Static_assert(sizeof(sl_message_head) == 256, "messages cross nodes");
 

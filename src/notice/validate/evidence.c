@@ -163,20 +163,20 @@ static sl_time own_time(void) {
 }
 
 /* The quota may be that of a group above. */
-static sl_time stopped_time(double *quota) {
-    sl_time stopped = 0;
+sl_time sl_quota_stopped(int pid, double *quota) {
+    sl_time stopped = -1;
     *quota = 0;
     for (int i = 0; i < CONTROLLERS; i++) {
         char folder[1024], path[1100], text[1024], period[64];
         size_t mount;
         if (strcmp(controllers[i], "cpuset") == 0 ||
-            !group_of((int)getpid(), controllers[i], folder, sizeof folder, &mount))
+            !group_of(pid, controllers[i], folder, sizeof folder, &mount))
             continue;
         for (;;) {
             sl_throttling throttling;
             snprintf(path, sizeof path, "%s/cpu.stat", folder);
             if (sl_read_cpu_stat(read_small(path, text, sizeof text), &throttling))
-                stopped += throttling.stopped;
+                stopped = (stopped < 0 ? 0 : stopped) + throttling.stopped;
             snprintf(path, sizeof path, "%s/cpu.max", folder);
             double limit = sl_read_cpu_max(read_small(path, text, sizeof text));
             snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
@@ -239,7 +239,7 @@ static double heat_of(const sl_core_set *cores) {
 static sl_status read_moment(const sl_watch_cpu *watch, cpu_moment *m) {
     char text[1 << 16];
     m->pressure = sl_read_pressure(read_small("/proc/pressure/cpu", text, sizeof text));
-    m->stopped = stopped_time(&m->quota);
+    m->stopped = sl_quota_stopped((int)getpid(), &m->quota);
     m->heat = heat_of(&watch->cores);
     m->busy = sl_read_busy(read_small("/proc/stat", text, sizeof text), &watch->cores);
     return read_processes(m);
@@ -389,7 +389,8 @@ void sl_watch_cpu_evidence(const sl_watch_cpu *watch, sl_evidence *e) {
         return;
     e->mhz = watch->mhz / watch->runs;
     e->waited = share(watch->wall - watch->own, watch->wall);
-    e->throttled = share(watch->stopped, watch->wall);
+    e->throttled = share(watch->stopped, watch->wall); /* the sum over the processors of its groups */
+    e->throttled = e->throttled < e->waited ? e->throttled : e->waited;
     e->quota = watch->after.quota;
     if (watch->pressure >= 0)
         e->pressure = share(watch->pressure, watch->wall);

@@ -31,6 +31,12 @@ int sl_gpus_of(int pid, const char *name);
 /** The processors that this process may use. */
 void sl_own_cores(sl_core_set *cores);
 
+/** How long their quotas have stopped the control groups of process `pid`, and those above, since they were
+ * made (cpu.stat, of version 1 or 2: the sum over processors, so of a group with several processes it may
+ * exceed the time that has passed). -1: none has a quota's figures. *quota: the processors that they may use;
+ * 0: no limit, or unknown. */
+sl_time sl_quota_stopped(int pid, double *quota);
+
 typedef struct sl_watch_cpu sl_watch_cpu;
 
 /** Watches the processors `cores`; processes `ours[count]` of this host (the other members and the held

@@ -185,6 +185,59 @@ static void a_rank_that_starves_in_its_calls_lost_time_unless_something_else_is_
     }
 }
 
+/* Products need the processor all the time, so a quota stops them even if it never stops the program. */
+static void a_quota_that_only_a_test_meets_is_not_what_slows_the_program(void **state) {
+    (void)state;
+    const sl_suspect nobody[1] = {of(SL_COMPONENT_UNKNOWN, -1, 0, 0, "")},
+                     quota = of(SL_COMPONENT_DEVICE, 1, 29, 73.4, "cgroup quota: 0.4 processors");
+    const double none[4] = {0}, much[4] = {0, 0.3, 0, 0}, not_known[4] = {-1, -1, -1, -1};
+    const struct {
+        const double *stopped; /* an iteration takes 1 / (1 - 0.4) times as long */
+        sl_component named;
+        int on_tests;
+    } cases[] = {{much, SL_COMPONENT_DEVICE, 0},
+                 {none, SL_COMPONENT_UNKNOWN, 0},
+                 {not_known, SL_COMPONENT_DEVICE, 1},
+                 {NULL, SL_COMPONENT_DEVICE, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sl_suspect verdict[1] = {quota};
+        const sl_narrow_facts facts = {.taken = unknown,
+                                       .stopped = cases[i].stopped,
+                                       .transfers = -1,
+                                       .missing = 0.4,
+                                       .tested = tested,
+                                       .node_of = nodes,
+                                       .ranks = 4};
+        assert_int_equal(sl_verdict_narrow(verdict, 1, 1, nobody, 1, &facts), 1);
+        assert_int_equal(verdict[0].component, cases[i].named);
+        assert_int_equal(sl_verdict_rests_on_tests(verdict, nobody, 1, &facts), cases[i].on_tests);
+        if (cases[i].stopped == none)
+            assert_says(verdict[0].why, "rank 1 0 ms");
+    }
+}
+
+/* What the profile knows of a quota is in the verdict, whatever a test has met. */
+static void a_quota_that_stopped_the_program_is_the_cause(void **state) {
+    (void)state;
+    const struct {
+        sl_component tested;
+        const char *cause;
+    } cases[] = {{SL_COMPONENT_UNKNOWN, ""},
+                 {SL_COMPONENT_DEVICE, "cgroup quota: 0.4 processors"},
+                 {SL_COMPONENT_DEVICE, "CPU contention: co-located load"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sl_suspect verdict[4] = {of(cases[i].tested, cases[i].tested ? 1 : -1, 29, 73.4, cases[i].cause)};
+        sl_suspect suspect[1] = {of(SL_COMPONENT_DEVICE, 1, 27, 10, "cgroup quota")};
+        snprintf(suspect[0].why, sizeof suspect[0].why, "throttled it for 412 ms of each second");
+        assert_int_equal(narrow(verdict, 1, 4, suspect, all_of_it, 1, NULL, nodes), 1);
+        assert_int_equal(verdict[0].rank, 1);
+        assert_true(strncmp(verdict[0].cause, "cgroup quota", strlen("cgroup quota")) == 0);
+        assert_int_equal(strstr(verdict[0].cause, "0.4") != NULL, i == 1);
+        assert_says(verdict[0].why, "412 ms");
+        assert_null(strstr(verdict[0].why, "share of the work"));
+    }
+}
+
 /* Both ranks of a host sleep longer, and something else computes there. */
 static void load_that_took_little_of_a_host_is_not_the_cause(void **state) {
     (void)state;
@@ -374,6 +427,8 @@ int main(void) {
         cmocka_unit_test(pressure_on_a_host_is_blamed_only_for_time_that_its_ranks_lost_to_others),
         cmocka_unit_test(pressure_on_a_device_is_blamed_only_for_time_that_its_rank_lost_to_others),
         cmocka_unit_test(load_that_took_little_of_a_host_is_not_the_cause),
+        cmocka_unit_test(a_quota_that_only_a_test_meets_is_not_what_slows_the_program),
+        cmocka_unit_test(a_quota_that_stopped_the_program_is_the_cause),
         cmocka_unit_test(a_link_within_a_host_under_load_is_not_named_by_its_test_alone),
         cmocka_unit_test(a_gpu_has_not_passed_the_tests_of_processors),
         cmocka_unit_test(only_what_was_tested_has_passed),

@@ -244,6 +244,85 @@ static void two_ranks_that_compute_longer_are_both_named_unless_one_lost_its_pro
     }
 }
 
+/* Rank 2 computes 4 ms longer than its 4 ms in each step, so half of the time. */
+static void a_quota_is_the_cause_of_what_it_took_and_of_nothing_else(void **state) {
+    (void)state;
+    static const struct {
+        double starved, stopped, healthy; /* healthy: it was stopped that much then, too */
+        int named;                        /* ms of each second; 0: no cause */
+    } cases[] = {
+        {0.42, 0.412, 0, 412}, /* it took most of it */
+        {0.42, 3.2, 0, 420},   /* the sum over the processors of its group: no more than it starved */
+        {-1, 0.412, 0, 412},   /* how long it starved is not known */
+        {0.42, 0, 0, 0},       /* nothing was throttled: others took it */
+        {0.42, -1, 0, 0},      /* no quota's figures */
+        {0.42, 0.1, 0, 0},     /* little of it */
+        {0.42, 0.41, 0.4, 0},  /* it was throttled as much when healthy */
+        {0, 0.412, 0, 0}, /* it had a processor all the time: its group was stopped for another process */
+    };
+    program before, now;
+    program_data(&before, 4, seed());
+    program_data(&now, 4, seed() + 1);
+    now.slowdown[2] = 2;
+    sl_call_profile *healthy = profile(&before, 12, 1000 * US), *slow = profile(&now, 12, 9000000 * US);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char words[32];
+        for (int r = 0; r < 4; r++)
+            healthy->rank[r].starved = healthy->rank[r].stopped = slow->rank[r].starved =
+                slow->rank[r].stopped = 0;
+        healthy->rank[2].starved = healthy->rank[2].stopped = cases[i].healthy;
+        slow->rank[2].starved = cases[i].starved;
+        slow->rank[2].stopped = cases[i].stopped;
+        answer a = compare(slow, healthy);
+        assert_device(a, 2);
+        assert_string_equal(a.suspect[0].cause, cases[i].named ? "cgroup quota" : "");
+        assert_int_equal(strstr(a.suspect[0].why, "throttled") != NULL, cases[i].named != 0);
+        snprintf(words, sizeof words, "%d ms of each second", cases[i].named);
+        if (cases[i].named)
+            assert_says(a.suspect[0].why, words);
+    }
+    sl_call_profile_close(healthy);
+    sl_call_profile_close(slow);
+}
+
+/* Ranks are stopped while they poll inside their calls: none computes longer, and what is slow between them
+ * is a link of rank 2 at most. Iterations take twice as long. */
+static void a_quota_that_stops_a_rank_in_its_calls_is_found_by_what_the_system_shows(void **state) {
+    (void)state;
+    static const struct {
+        double stopped[4];
+        int link;  /* 1 -> 2 looks slow */
+        int named; /* -1: none; -2: all share it */
+    } cases[] = {
+        {{0, 0, 0.6, 0}, 0, 2}, {{0, 0, 0.6, 0}, 1, 2},        {{0, 0, 0.2, 0}, 0, -1},
+        {{0, 0, 0, 0}, 0, -1},  {{0.5, 0.6, 0.5, 0.5}, 0, -2}, {{-1, -1, -1, -1}, 0, -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        program before, now;
+        program_pipelines(&before, 4, 1, 0, seed());
+        program_pipelines(&now, 4, 1, 0, seed() + 1);
+        if (cases[i].link)
+            now.link[1][2] = 1500 * US;
+        sl_call_profile *healthy = profile(&before, 12, 1000 * US), *slow = profile(&now, 12, 9000000 * US);
+        slow->missing = 0.5;
+        for (int r = 0; r < 4; r++) {
+            healthy->rank[r].starved = healthy->rank[r].stopped = 0;
+            slow->rank[r].starved = slow->rank[r].stopped = cases[i].stopped[r];
+        }
+        answer a = compare(slow, healthy);
+        if (cases[i].named >= 0) {
+            assert_device(a, cases[i].named);
+            assert_string_equal(a.suspect[0].cause, "cgroup quota");
+            assert_says(a.suspect[0].why, "600 ms of each second");
+        } else if (cases[i].named == -2)
+            assert_unknown(a, "4 of 4 ranks 600 ms");
+        else
+            assert_nothing(a);
+        sl_call_profile_close(healthy);
+        sl_call_profile_close(slow);
+    }
+}
+
 /* Another link of rank 1 became slower, too, by a quarter of that. */
 static void a_link_is_named_though_its_rank_s_other_link_is_a_little_slower(void **state) {
     (void)state;
@@ -456,6 +535,8 @@ int main(void) {
         cmocka_unit_test(a_link_that_was_always_slow_is_no_suspect),
         cmocka_unit_test(a_rank_all_of_whose_links_are_slow_is_named_as_a_host),
         cmocka_unit_test(two_ranks_that_compute_longer_are_both_named_unless_one_lost_its_processor),
+        cmocka_unit_test(a_quota_is_the_cause_of_what_it_took_and_of_nothing_else),
+        cmocka_unit_test(a_quota_that_stops_a_rank_in_its_calls_is_found_by_what_the_system_shows),
         cmocka_unit_test(a_link_is_named_though_its_rank_s_other_link_is_a_little_slower),
         cmocka_unit_test(the_last_of_a_pipeline_and_its_group_point_at_its_host),
         cmocka_unit_test(a_slow_group_is_named_and_one_that_only_waits_is_not),
