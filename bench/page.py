@@ -1,5 +1,6 @@
 """Pages of docs/results/evidence that benches write section by section: each bench replaces its own sections and keeps the others."""
 import os
+import statistics
 import sys
 
 source = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -25,8 +26,8 @@ PAGES = {
                       "Each section names the command that wrote it. Many ranks share few cores. Ops are paced, so that a rank "
                       "waits as a rank with its own device would.",
                       ["Accuracy of emulated links", "Overhead of the runtime", "A slow link that does not block",
-                       "Two data centres", "Interference", "Rails", "Faults"]),
-    "watch.md": ("Watching unchanged programs", "Each section names the command that wrote it.", ["The culprit", "Hangs"]),
+                       "Two data centres", "Interference", "Rails", "Delegates with nothing slow", "Faults"]),
+    "watch.md": ("Watching unchanged programs", "Each section names the command that wrote it.", ["The culprit", "Hangs", "Hybrid layouts"]),
     "probe.md": ("The cost of watching: all tables", "Each section names the command that wrote it.",
                  ["A call", "A test that completes nothing", "A call over Gloo", "Real programs"]),
     "published.md": ("Published figures: further ones", "Each section names the command that wrote it.",
@@ -65,6 +66,12 @@ PAGES = {
                          "since the start of the command.",
                          ["The two commands", "What the README says", "The Debian package"]),
 }
+
+
+def middle(values):
+    """The median and the quartiles, as text."""
+    low, median, high = statistics.quantiles(values, n=4)
+    return f"{median:.2f} ({low:.2f} to {high:.2f})"
 
 
 def parse(text):

@@ -8,14 +8,13 @@ Runs under .venv's Python (torch 2.13, tests/requirements.txt) where this one ha
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 
 here = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(here))
-from page import finish, machine, source, table  # noqa: E402
+from page import finish, machine, middle, source, table  # noqa: E402
 
 PROGRAM = """
 import json, sys, time, torch, torch.distributed as dist
@@ -84,12 +83,6 @@ def run(python, environment, arguments, ranks):
     if done.returncode:
         sys.exit(done.stderr)
     return dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
-
-
-def middle(values):
-    """The median and the quartiles."""
-    low, median, high = statistics.quantiles(values, n=4)
-    return f"{median:.2f} ({low:.2f} to {high:.2f})"
 
 
 def main():
