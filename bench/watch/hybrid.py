@@ -1,5 +1,5 @@
 """A program for layouts.py, which knows nothing of being watched: residual MLP blocks, trained over Gloo by torch.distributed.run with T
-tensor ranks, D replicas and P pipeline ranks, by PyTorch's own parts.
+tensor ranks, D replicas and P pipeline ranks, by PyTorch's own parts. Gradients are clipped by their norm over all ranks, as in Megatron-LM.
 
     hybrid.py T D P ITERATIONS FOLDER
 
@@ -26,6 +26,15 @@ class Block(torch.nn.Module):
         return x + self.second(torch.relu(self.first(x)))
 
 
+def clip(parameters):
+    """To a norm of 1 over all ranks; gradients that several ranks hold count on each."""
+    gradients = [getattr(p.grad, "_local_tensor", p.grad) for p in parameters]
+    square = torch.stack([gradient.square().sum() for gradient in gradients]).sum()
+    dist.all_reduce(square)
+    for gradient in gradients:
+        gradient.mul_(1 / max(1, square.sqrt().item()))
+
+
 def main():
     tensor, data, pipeline, iterations = map(int, sys.argv[1:5])
     torch.set_num_threads(1)
@@ -50,6 +59,7 @@ def main():
             schedule.step(*([x] if stage == 0 else []), target=y if stage == pipeline - 1 else None)
         else:
             loss(model(x), y).backward()
+        clip(model.parameters())
         optimizer.step()
         begins.append(time.perf_counter())
     with open(f"{sys.argv[5]}/ms.{dist.get_rank()}", "w") as file:
