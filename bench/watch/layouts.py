@@ -56,7 +56,8 @@ def run(layout, watched):
                  *map(str, LAYOUTS[layout]), str(arguments.iterations), folder]
         path = lambda name: os.path.join(folder, name)
         with open(path("out"), "w") as out, open(path("errors"), "w") as errors:
-            streams, begin = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": errors}, time.monotonic()
+            streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": errors, "env": {**os.environ, "TMPDIR": folder}}  # the launcher leaves logs
+            begin = time.monotonic()
             code = slackline.watch(words, out=path("watch"), options=["--http", "off"], **streams).exit_code if watched else \
                 subprocess.run(words, **streams).returncode
             seconds = time.monotonic() - begin
