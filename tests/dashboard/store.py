@@ -26,6 +26,7 @@ def start_server():
 STATUS = {"state": "tracking", "slow": False, "nodes": 125, "ranks": 1000, "period_calls": 2, "iterations": 10, "iteration_ms": 100.0, "level_ms": 100.0,
           "healthy_ms": None, "onset_iteration": None, "suspects": [], "verdicts": [], "calls": 5, "records_lost": 0, "holds": 0, "holds_closed": 0,
           "held_ms": 0.0, "onsets": 0, "reliefs": 0, "store_connected": True, "program": "big"}
+HEAD = "<IIIIqiiqdd128s72s"  # sl_message_head, of version 2
 SEND, CALL = 1, 6  # SL_CALL_MPI_Send, SL_RECORD_CALL
 
 
@@ -63,7 +64,7 @@ class Store:
 
     def iterations_bytes(self, node, blocks):
         """A head of 256 bytes, then blocks of rank, number, ms."""
-        head = struct.pack("<IIIIqiiq128s88s", 0x736C6D67, 1, 1, len(blocks), 0, 0, 0, 0, node.encode(), b"")
+        head = struct.pack(HEAD, 0x736C6D67, 2, 1, len(blocks), 0, 0, 0, 0, -1, -1, node.encode(), b"")
         return head + b"".join(struct.pack("<iiiiqqqqq", r, 1000 + r, 1, 2, n, n * 10**8, n * 10**8 + int(ms * 1e6), int(ms * 1e6), 64) for r, n, ms in blocks)
 
     def iterations(self, node, blocks):
@@ -71,7 +72,7 @@ class Store:
 
     def profile_bytes(self, node, turn, rank, sends, last):
         """Sends of a rank: to whom, bytes, ns."""
-        head = struct.pack("<IIIIqiiq128s88s", 0x736C6D67, 1, 2, len(sends), turn, rank, int(last), 0, node.encode(), b"")
+        head = struct.pack(HEAD, 0x736C6D67, 2, 2, len(sends), turn, rank, int(last), 0, -1, -1, node.encode(), b"")
         return head + b"".join(struct.pack("<BBHiiiQQqqqQ", CALL, SEND, 0, 7, rank, to, 0, size, 1000, 1000 + took, -1, 0) for to, size, took in sends)
 
     def profile(self, node, turn, rank, sends, last=True):
