@@ -107,10 +107,9 @@ void sl_control_verdict_by_profile(sl_control_core *c) {
 typedef struct conclusion {
     sl_suspect verdict[SL_STATUS_SUSPECTS];
     int count;
-    int carried;               /* index of the verdict that rests on what healthy calls carried; -1: none */
-    int *node_of;              /* [world] */
-    char *tested;              /* [world] */
-    double *starved, *stopped; /* [world] */
+    int carried;  /* index of the verdict that rests on what healthy calls carried; -1: none */
+    int *node_of; /* [world] */
+    char *tested; /* [world] */
     sl_narrow_facts facts;
 } conclusion;
 
@@ -203,7 +202,7 @@ static int calls_nccl(const sl_call_profile *p) {
 }
 
 static void close_conclusion(conclusion *f) {
-    SL_FREE(f->node_of, f->tested, f->starved, f->stopped);
+    SL_FREE(f->node_of, f->tested);
 }
 
 /* Contention of a host is that of the ranks that the profile names. If tests have nothing to compare a link
@@ -216,19 +215,15 @@ static sl_status open_conclusion(sl_control_core *c, conclusion *f) {
     *f = (conclusion){.carried = -1};
     SL_TRY_GOTO(failed, status, sl_alloc(&f->node_of, (size_t)world, sizeof *f->node_of));
     SL_TRY_GOTO(failed, status, sl_alloc(&f->tested, (size_t)world + 1, 1));
-    SL_TRY_GOTO(failed, status, sl_alloc(&f->starved, (size_t)world, sizeof *f->starved));
-    SL_TRY_GOTO(failed, status, sl_alloc(&f->stopped, (size_t)world, sizeof *f->stopped));
     for (int rank = 0; rank < world; rank++) {
         const sl_job_node *node = sl_nodes_of_rank(&c->nodes, rank, NULL);
         f->node_of[rank] = node ? (int)(node - c->nodes.node) : -1;
-        f->starved[rank] = last.slow ? sl_call_profile_starved(last.slow, last.healthy, rank) : -1;
-        f->stopped[rank] = last.slow ? sl_call_profile_stopped(last.slow, last.healthy, rank) : -1;
     }
     note_tested(first, f->tested, world);
     f->facts = (sl_narrow_facts){.taken = last.taken,
                                  .lost = last.lost,
-                                 .starved = f->starved,
-                                 .stopped = f->stopped,
+                                 .starved = last.starved,
+                                 .stopped = last.stopped,
                                  .transfers = last.transfers,
                                  .missing = sl_control_missing(c),
                                  .gpu = calls_nccl(last.slow),

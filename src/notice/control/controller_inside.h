@@ -109,8 +109,9 @@ typedef struct sl_profile_comparison {
     const sl_call_profile *healthy, *slow; /* NULL: none */
     const double *taken;                   /* of each suspect: sl_call_profile_taken */
     const double *lost; /* [ranks of the job] of the last profile, as of sl_call_profile_weigh; NULL: none */
-    int transfers;      /* the same */
-    int doubtful;       /* compared with iterations that may have been slow already, or that
+    const double *starved, *stopped; /* likewise, as of sl_call_profile_starved and _stopped */
+    int transfers;                   /* as of sl_call_profile_weigh */
+    int doubtful;                    /* compared with iterations that may have been slow already, or that
                               were of another shape */
 } sl_profile_comparison;
 

@@ -14,8 +14,8 @@ struct sl_references {
     int usual_is_now;        /* it is of this slow phase */
     int doubtful;            /* the last profile was compared with `usual` */
     double taken[SL_STATUS_SUSPECTS];
-    double *lost;  /* [ranks of the job] */
-    int transfers; /* as of sl_call_profile_weigh */
+    double *lost, *starved, *stopped; /* [ranks of the job], in one allocation */
+    int transfers;                    /* as of sl_call_profile_weigh */
 };
 
 sl_status sl_references_open(sl_control_core *c) {
@@ -141,6 +141,8 @@ sl_profile_comparison sl_references_last(const sl_control_core *c) {
                                    .slow = r->slow,
                                    .taken = r->taken,
                                    .lost = r->lost,
+                                   .starved = r->lost ? r->starved : NULL,
+                                   .stopped = r->lost ? r->stopped : NULL,
                                    .transfers = r->lost ? r->transfers : -1,
                                    .doubtful = r->doubtful};
 }
@@ -179,9 +181,18 @@ static void note_lost(sl_control_core *c, const sl_call_profile *now, const sl_c
         return;
     if (before && before->ranks != world)
         before = NULL;
-    if (sl_alloc(&r->lost, (size_t)world, sizeof *r->lost) != SL_OK ||
-        sl_call_profile_weigh(now, before, sl_nodes_clock_error(&c->nodes), r->lost, &r->transfers) != SL_OK)
+    if (sl_alloc(&r->lost, 3 * (size_t)world, sizeof *r->lost) != SL_OK ||
+        sl_call_profile_weigh(now, before, sl_nodes_clock_error(&c->nodes), r->lost, &r->transfers) !=
+            SL_OK) {
         c->failed = SL_ENOMEM;
+        return;
+    }
+    r->starved = r->lost + world;
+    r->stopped = r->starved + world;
+    for (int rank = 0; rank < world; rank++) {
+        r->starved[rank] = before ? sl_call_profile_starved(now, before, rank) : -1;
+        r->stopped[rank] = before ? sl_call_profile_stopped(now, before, rank) : -1;
+    }
 }
 
 /* Nothing but the former profile had shown that iterations are slow, and now it does not. */

@@ -76,6 +76,8 @@ static void close_core(sl_control_core *c) {
     sl_standing_close(&c->standing);
 }
 
+static double waits; /* share of the time in which rank 3 wants a processor and has none */
+
 /* The profile that was asked for arrives: rank 2 computes `longer` times as long as when healthy. */
 static void arrives(sl_control_core *c, double longer) {
     static uint64_t draws;
@@ -85,6 +87,8 @@ static void arrives(sl_control_core *c, double longer) {
     program_run run = program_go(&p, 12, c->now);
     assert_ok(sl_call_profile_make(run.call, run.calls, 4, 0, &next));
     free(run.call);
+    for (int rank = 0; rank < 4; rank++)
+        next->rank[rank].starved = rank == 3 ? waits : 0;
     c->now += SL_SECOND;
     assert_int_equal(c->view.phase, SL_PHASE_PROFILING);
     sl_control_feed(c, SL_IN_PROFILE, 0);
@@ -189,6 +193,30 @@ static void an_onset_of_iterations_that_take_longer_is_never_withdrawn(void **st
     close_core(&c);
 }
 
+/* The profile of iterations that may have been slow already is a reference for that, too. */
+static void what_a_rank_starves_is_known_without_a_healthy_reference(void **state) {
+    (void)state;
+    sl_control_core c;
+    open_core(&c);
+    c.view.slow = 1;
+    c.view.healthy_ms = 12;
+    c.view.level_ms = 18;
+    sl_control_feed(&c, SL_IN_ONSET, 0);
+    arrives(&c, 1);
+    assert_true(sl_references_last(&c).starved[3] < 0);
+    c.now += SL_SECOND;
+    c.view.level_ms = 90;
+    sl_references_onset(&c, c.now);
+    sl_control_feed(&c, SL_IN_ONSET, 0);
+    waits = 0.8;
+    arrives(&c, 1);
+    waits = 0;
+    assert_true(sl_references_last(&c).doubtful);
+    assert_near(sl_references_last(&c).starved[3], 0.8, 1e-9);
+    assert_near(sl_references_last(&c).starved[1], 0, 1e-9);
+    close_core(&c);
+}
+
 int main(void) {
     printf("seed %llu (SL_SEED)\n", (unsigned long long)seed());
     const struct CMUnitTest tests[] = {
@@ -197,6 +225,7 @@ int main(void) {
         cmocka_unit_test(an_onset_that_the_second_profile_does_not_show_is_withdrawn),
         cmocka_unit_test(a_shape_whose_ranks_compute_as_long_is_no_onset),
         cmocka_unit_test(an_onset_of_iterations_that_take_longer_is_never_withdrawn),
+        cmocka_unit_test(what_a_rank_starves_is_known_without_a_healthy_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
