@@ -1,5 +1,6 @@
 """A program for layouts.py, which knows nothing of being watched: residual MLP blocks, trained over Gloo by torch.distributed.run with T
-tensor ranks, D replicas and P pipeline ranks, by PyTorch's own parts. Gradients are clipped by their norm over all ranks, as in Megatron-LM.
+tensor ranks, D replicas and P pipeline ranks, by PyTorch's own parts (replicas of tensor ranks add up their gradients themselves: DDP takes
+no distributed tensors). Gradients are clipped by their norm over all ranks, as in Megatron-LM.
 
     hybrid.py T D P ITERATIONS FOLDER
 
@@ -26,9 +27,8 @@ class Block(torch.nn.Module):
         return x + self.second(torch.relu(self.first(x)))
 
 
-def clip(parameters):
+def clip(gradients):
     """To a norm of 1 over all ranks; gradients that several ranks hold count on each."""
-    gradients = [getattr(p.grad, "_local_tensor", p.grad) for p in parameters]
     square = torch.stack([gradient.square().sum() for gradient in gradients]).sum()
     dist.all_reduce(square)
     for gradient in gradients:
@@ -45,7 +45,7 @@ def main():
     model = torch.nn.Sequential(*[Block() for _ in range(BLOCKS // pipeline)])
     if tensor > 1:
         parallelize_module(model, mesh["tensor"], {"*.first": ColwiseParallel(), "*.second": RowwiseParallel()})
-    if data > 1:
+    if data > 1 and tensor == 1:
         model = DistributedDataParallel(model, device_mesh=mesh["data"])
     loss, optimizer = torch.nn.functional.mse_loss, torch.optim.SGD(model.parameters(), lr=0.01)
     if pipeline > 1:
@@ -59,7 +59,11 @@ def main():
             schedule.step(*([x] if stage == 0 else []), target=y if stage == pipeline - 1 else None)
         else:
             loss(model(x), y).backward()
-        clip(model.parameters())
+        gradients = [getattr(p.grad, "_local_tensor", p.grad) for p in model.parameters()]
+        for gradient in gradients if data > 1 and tensor > 1 else ():
+            dist.all_reduce(gradient, group=mesh.get_group("data"))
+            gradient.div_(data)
+        clip(gradients)
         optimizer.step()
         begins.append(time.perf_counter())
     with open(f"{sys.argv[5]}/ms.{dist.get_rank()}", "w") as file:
