@@ -70,7 +70,7 @@ PAGES = {
 
 def middle(values):
     """The median and the quartiles, as text."""
-    low, median, high = statistics.quantiles(values, n=4)
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")  # within the values, also of few
     return f"{median:.2f} ({low:.2f} to {high:.2f})"
 
 

@@ -95,6 +95,12 @@ static void arrives(sl_control_core *c, double longer) {
     assert_null(next);
 }
 
+static void get_slow(sl_control_core *c) {
+    c->view.slow = 1;
+    c->view.healthy_ms = 12;
+    c->view.level_ms = 18;
+}
+
 static void take_reference(sl_control_core *c) {
     sl_control_feed(c, SL_IN_STABLE, 0);
     arrives(c, 1);
@@ -179,9 +185,7 @@ static void an_onset_of_iterations_that_take_longer_is_never_withdrawn(void **st
     sl_control_core c;
     open_core(&c);
     take_reference(&c);
-    c.view.slow = 1;
-    c.view.healthy_ms = 12;
-    c.view.level_ms = 18;
+    get_slow(&c);
     int from = events;
     sl_control_feed(&c, SL_IN_ONSET, 0);
     arrives(&c, 1);
@@ -198,9 +202,7 @@ static void what_a_rank_starves_is_known_without_a_healthy_reference(void **stat
     (void)state;
     sl_control_core c;
     open_core(&c);
-    c.view.slow = 1;
-    c.view.healthy_ms = 12;
-    c.view.level_ms = 18;
+    get_slow(&c);
     sl_control_feed(&c, SL_IN_ONSET, 0);
     arrives(&c, 1);
     assert_true(sl_references_last(&c).starved[3] < 0);
